@@ -876,7 +876,9 @@ mod tests {
         let mut trace = TestTrace::new();
         trace.in_us().range("step 1", 0..10_000).launch(0..10).launches("gemm_kernel", 10..110);
         trace.launch(500..9_800).launches("norm_kernel", 9_800..9_900);
-        let text = verdict(&mut trace);
+        let mut trace = trace.finish();
+        crate::session::find_unrecorded_work(&mut trace);
+        let text = crate::analysis::testing::analyze(&trace).verdict.text;
         assert!(text.contains("the GPU waits for first launches of kernels, which load code"), "{text}");
         assert!(!text.contains("bound by the host"), "{text}");
     }

@@ -9,6 +9,7 @@ use crate::analysis::labels::{format_time, step_words};
 use crate::analysis::results::{Attribution, Run, WallSource};
 use crate::analysis::section::Value;
 use crate::analysis::structure::stages::stage_of_path;
+use crate::analysis::structure::start_up::SaidStart;
 use crate::analysis::triage::Stage;
 use crate::analysis::trust::{Trust, TrustId};
 use crate::ordering;
@@ -60,6 +61,11 @@ pub(super) fn reasons(rules: &Rules, first: &Candidate, other: &Candidate) -> Ve
     for (candidate, run) in [(first, a), (other, b)] {
         if ProblemKind::CUT_SHORT.iter().any(|kind| has_notice(run, kind.code())) {
             found.reason("incomplete", &[("cut", candidate.label)]);
+        }
+    }
+    for (candidate, run) in [(first, a), (other, b)] {
+        if SaidStart::of(&run.sections).is_some_and(|start| start.is_cold()) {
+            found.reason("cold_start", &[("cold", candidate.label)]);
         }
     }
     if a.attribution != b.attribution {

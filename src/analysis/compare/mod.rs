@@ -201,10 +201,21 @@ pub struct Change {
     pub notable_categories: usize,
 }
 
+/// Where the changes of all categories without their signs are more than this many times their sum, no part has a share of it.
+const MAX_MOVED: f64 = 2.0;
+
 impl Change {
     /// The run's time minus the baseline's.
     pub fn delta_ns(&self) -> i64 {
         self.time_ns.saturating_sub(self.baseline_ns)
+    }
+
+    /// A part of [`Change::delta_ns`] in percent of it. `None` if categories changed in both directions by so much that parts would be
+    /// several times the whole.
+    pub fn share_pct(&self, part_ns: i64) -> Option<f64> {
+        let total = self.delta_ns() as f64;
+        let moved: f64 = self.categories.iter().map(|category| (category.delta_ns() as f64).abs()).sum();
+        (total != 0.0 && moved <= MAX_MOVED * total.abs()).then(|| 100.0 * part_ns as f64 / total)
     }
 
     /// [`Change::delta_ns`] in percent of the baseline; `None` if the baseline's time is zero.

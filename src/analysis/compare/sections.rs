@@ -168,7 +168,6 @@ fn mean_over_devices(run: &Run, sum_ns: i64) -> Ns {
 
 fn category_rows(compared: &ComparedRun) -> impl Iterator<Item = CompareCategoryRow> {
     compared.change.iter().flat_map(move |change| {
-        let total_ns = change.delta_ns();
         change.categories.iter().map(move |category| CompareCategoryRow {
             run: compared.label.clone(),
             category: category.category.as_str().into(),
@@ -176,7 +175,7 @@ fn category_rows(compared: &ComparedRun) -> impl Iterator<Item = CompareCategory
             compared_ns: Ns(category.time_ns),
             delta_ns: Ns(category.delta_ns()),
             ratio: ratio(category.baseline_ns, category.time_ns),
-            share_of_change_pct: share_pct(category.delta_ns(), total_ns),
+            share_of_change_pct: change.share_pct(category.delta_ns()).map(Pct),
             matched_delta_ns: Ns(category.matched_delta_ns),
             new_delta_ns: Ns(category.new_ns),
             gone_delta_ns: Ns(category.gone_ns.saturating_neg()),
@@ -213,7 +212,7 @@ fn kernel_row(
         compared_ns: Ns(time_ns),
         delta_ns: Ns(pair.delta_ns()),
         ratio: ratio(baseline_ns, time_ns),
-        share_of_change_pct: share_pct(pair.delta_ns(), change.delta_ns()),
+        share_of_change_pct: change.share_pct(pair.delta_ns()).map(Pct),
         launches_delta_ns: causes.map(|causes| Ns(causes.0)),
         length_delta_ns: causes.map(|causes| Ns(causes.1)),
     })
@@ -237,8 +236,4 @@ fn cause(presence: Presence, causes: Option<(i64, i64)>) -> &'static str {
 
 fn ratio(baseline_ns: i64, time_ns: i64) -> Option<f64> {
     (baseline_ns > 0).then(|| time_ns as f64 / baseline_ns as f64)
-}
-
-fn share_pct(delta_ns: i64, total_ns: i64) -> Option<Pct> {
-    (total_ns != 0).then(|| Pct(100.0 * delta_ns as f64 / total_ns as f64))
 }

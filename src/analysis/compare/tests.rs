@@ -183,6 +183,22 @@ fn an_incomplete_trace_is_refused_and_its_rank_log_is_marked() {
     }
 }
 
+#[test]
+fn a_cold_start_is_refused_because_loads_take_another_time_in_each_run() {
+    let run = |load_us: i64| {
+        let mut trace = trace("B");
+        trace.in_us().call("cuLibraryLoadData", 0..load_us);
+        for kernel in 0..4 {
+            let start = load_us + 10_000 * kernel;
+            trace.launch(start..start + 5_000).launches(&format!("{GEMM}_{kernel}"), start + 5_005..start + 9_000);
+        }
+        let mut trace = trace.finish();
+        crate::session::find_unrecorded_work(&mut trace);
+        analyze(&trace)
+    };
+    assert_refused(&run(20_000), &run(21_000), &["capture of the start of a program", "Capture again after a warm-up"]);
+}
+
 /// Six steps of two kernels of 50 ns with 10 ns between them; a step starts every 130 ns.
 #[test]
 fn a_window_with_much_work_outside_whole_steps_is_refused() {

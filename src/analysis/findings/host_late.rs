@@ -116,9 +116,9 @@ fn between_gpu_work(situation: &Situation) -> Option<Finding> {
         title: "Work of the host between GPU work",
         cost_ms,
         evidence: format!(
-            "{} less without the time of the host, for which the GPU waits{}{}{}{}",
+            "{}: saved if the host takes no time, for which the GPU waits{}{}{}{}",
             situation.amount(device, cost_ms),
-            if device.drained().idle() > Ns::ZERO { " also after blocking calls" } else { "" },
+            if device.drained().idle() > Ns::ZERO { ", also after blocking calls" } else { "" },
             longest_gap_text(situation),
             code_text(situation),
             situation.host_caveat()

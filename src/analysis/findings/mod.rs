@@ -30,11 +30,12 @@ pub use finding::{Confidence, FindingId, Severity};
 pub(crate) use situation::counts_steps_only;
 
 use crate::analysis::context::Context;
+use crate::analysis::labels::format_time;
 use crate::analysis::section::{Answer, Ms, Pct, Sections, TypedSection, section};
 use crate::analysis::structure::start_up::SaidStart;
 use crate::ordering;
 use finding::Finding;
-use situation::Situation;
+use situation::{DeviceTimes, Situation};
 use std::cmp::Reverse;
 
 /// All findings. A function returns `None` if the trace does not prove its finding.
@@ -96,6 +97,7 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Finding
     }
     ordering::sort_by(&mut findings, |a, b| b.cost_ms.total_cmp(&a.cost_ms));
     findings.truncate(MAX_FINDINGS);
+    tell_common_time(&situation, &mut findings);
     // An uncertain cause is never of high severity, however large its cost.
     let severity = |finding: &Finding| match counts(finding) {
         share if share >= thresholds.high_severity_share && finding.confidence > Confidence::Low => Severity::High,
@@ -125,6 +127,23 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Finding
              same time.",
         )
         .with_rows(rows)
+}
+
+/// Tells that the host's work and the blocking calls cost the same time, if both together cost more than the GPU waited for the host.
+/// The findings are sorted by cost.
+fn tell_common_time(situation: &Situation, findings: &mut [Finding]) {
+    let is_of_host =
+        |id: FindingId| matches!(id, FindingId::HostLate | FindingId::ReplayPreparation | FindingId::SyncDrain);
+    let Some((_, waited_ms)) = situation.worst(DeviceTimes::waited_for_host_ms) else { return };
+    let mut of_host = findings.iter_mut().filter(|finding| is_of_host(finding.id));
+    let (Some(first), Some(second)) = (of_host.next(), of_host.next()) else { return };
+    if first.cost_ms + second.cost_ms > waited_ms {
+        second.evidence += &format!(
+            ". At least {} of it is time of `{}` too, and is saved only once",
+            format_time((first.cost_ms + second.cost_ms - waited_ms).min(second.cost_ms)),
+            first.id.word()
+        );
+    }
 }
 
 #[cfg(test)]

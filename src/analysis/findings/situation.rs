@@ -156,6 +156,11 @@ pub(super) struct Cost {
 }
 
 impl DeviceTimes {
+    /// The idle time in which the device waits for launches, also after blocking calls.
+    pub(super) fn waited_for_host_ms(&self) -> f64 {
+        self.host_late_ms + ms(self.drained().idle())
+    }
+
     /// The idle time after blocking calls for which the host is late without them too.
     pub(super) fn late_after_calls_ms(&self) -> f64 {
         ms(self.drained().late_without_calls())

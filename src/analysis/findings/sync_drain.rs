@@ -15,7 +15,7 @@ use crate::analysis::replay::cause::Cause;
 use crate::trace::Ns;
 
 /// Why the replay may save more than the idle time that the evidence begins with.
-const RUNS_AHEAD: &str = ". More than that is saved, because the host then runs ahead and later ops find it early";
+const RUNS_AHEAD: &str = ". Without the calls the host runs ahead, which saves more than that";
 
 /// The maximum number of call sites in the evidence.
 const MAX_CALLS: usize = 3;
@@ -42,13 +42,11 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         },
         cost_ms,
         evidence: format!(
-            "{}: the GPU ran empty while the launching thread was in a blocking call, and idled until that thread \
-             launched the next op{}{}{}. By call: {}",
+            "{}: the GPU ran empty during a blocking call, and idled until the thread launched the next op. By call: {}{}{}",
             situation.amount(device, drained_ms),
-            if cost_ms > ms(drained.idle()) { RUNS_AHEAD } else { "" },
+            calls_text(device),
             rest_text(drained),
-            refill_text(drained),
-            calls_text(device)
+            if cost_ms > ms(drained.idle()) { RUNS_AHEAD } else { "" },
         ),
         action: action(situation, device),
         what_if,
@@ -56,29 +54,18 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     })
 }
 
-/// The part of the gaps that remains without the calls.
+/// The idle time after the calls that they do not explain, or not certainly.
 fn rest_text(drained: Drained) -> String {
-    let rest = drained.direct.since(drained.explained);
-    if rest == Ns::ZERO {
-        return String::new();
+    let longer = ms(drained.direct.since(drained.explained));
+    let refill = ms(drained.refill);
+    let mut text = String::new();
+    if longer > 0.0 {
+        text += &format!(". The GPU idled for {} longer than the calls took", format_time(longer));
     }
-    format!(
-        ". These gaps last {}, but some of the calls took less time than their gap: for {} the host is late without the \
-         calls too",
-        format_time(ms(drained.direct)),
-        format_time(ms(rest))
-    )
-}
-
-fn refill_text(drained: Drained) -> String {
-    if drained.refill == Ns::ZERO {
-        return String::new();
+    if refill > 0.0 {
+        text += &format!(". {} more passed in later gaps, until launches were ahead again", format_time(refill));
     }
-    format!(
-        ". Another {} are in the gaps after that, until launches are ahead again; the trace does not show how much of it \
-         the calls cause",
-        format_time(ms(drained.refill))
-    )
+    text
 }
 
 /// The calls that cost most.
@@ -175,7 +162,7 @@ mod tests {
         // Without the call all launches come while the kernel before runs until 1,000 us. Three of 10 us follow, 1.5 us apart, and end at
         // 1,034.5 us instead of 1,330 us.
         assert!((found.cost_ms - 0.2955).abs() < 1e-9, "{found:?}");
-        assert!(found.evidence.contains("Another 200 us are in the gaps after that"), "{found:?}");
+        assert!(found.evidence.contains("200 us more passed in later gaps"), "{found:?}");
         assert_eq!(found.confidence, "high");
     }
 
@@ -183,8 +170,7 @@ mod tests {
     fn a_call_that_waited_for_less_than_the_gap_leaves_the_host_late() {
         let found = finding(&mut late_after_a_wait(160, 300), "sync-drain").unwrap();
         assert!((found.cost_ms - 0.162).abs() < 1e-9, "{found:?}");
-        assert!(found.evidence.contains("These gaps last 300 us, but"), "{found:?}");
-        assert!(found.evidence.contains("for 138 us the host is late without the calls too"), "{found:?}");
+        assert!(found.evidence.contains("The GPU idled for 138 us longer than the calls took"), "{found:?}");
         assert!(finding(&mut late_after_a_wait(5, 300), "sync-drain").is_none(), "5 us of a gap of 300 us");
     }
 

@@ -45,7 +45,8 @@ const GRAPH_TURNAROUND: Ns = Ns(10_000);
 pub(crate) const MAX_REFILL: u32 = 200;
 /// A longer launch of a kernel does more than that, such as loading a module. The launch of a large graph may take as long.
 const SLOW_LAUNCH: Ns = Ns(1_000_000);
-/// A HIP call may return this long before the op ends for which it waited: host and device have two clocks.
+/// A call may return this long before the op ends for which it waited: host and device have two clocks, and those of HIP differ more.
+const CLOCK_SKEW: Ns = Ns(5_000);
 const HIP_CLOCK_SKEW: Ns = Ns(15_000);
 /// The host was ahead of the device if a call waited at least this long for it.
 const MIN_WAIT: Ns = Ns(50_000);
@@ -278,8 +279,8 @@ impl<'a> CauseRules<'a> {
             // With two clocks, the call must have begun after the launch of the op for which it waited. An op without a
             // launch was launched before the capture.
             let waited_for_previous = || {
-                idle_from.since(blocked.end) <= HIP_CLOCK_SKEW
-                    && self.classified.trace.calls.names.get(blocked.name).starts_with("hip")
+                let is_hip = self.classified.trace.calls.names.get(blocked.name).starts_with("hip");
+                idle_from.since(blocked.end) <= if is_hip { HIP_CLOCK_SKEW } else { CLOCK_SKEW }
                     && previous
                         .is_none_or(|(_, launch, _)| launch.thread == next.thread && launch.start <= blocked.start)
             };

@@ -100,9 +100,12 @@ fn idle_time_after_a_call_that_waited_for_the_device_is_drained() {
         trace.in_us().launch(0..1).launches("k", 10..20).thread(thread).call("cudaStreamSynchronize", sync);
         gaps(trace.thread(1).launch(50..52).launches("k", 60..70))
     };
-    assert_eq!(drained(5..21, 1), ["20: 32 drained, 8 drained"]);
+    // The clocks of host and device differ by a few microseconds.
+    for end in [21, 19, 15] {
+        assert_eq!(drained(5..end, 1), ["20: 32 drained, 8 drained"], "{end}");
+    }
     // The call began after the device was empty, returned before, belongs to another thread, or still runs at the launch.
-    for (sync, thread) in [(22..23, 1), (5..19, 1), (5..21, 2), (5..51, 1)] {
+    for (sync, thread) in [(22..23, 1), (5..14, 1), (5..21, 2), (5..51, 1)] {
         assert_eq!(drained(sync.clone(), thread), ["20: 32 host_late, 8 host_late"], "{sync:?} {thread}");
     }
 }
