@@ -232,6 +232,26 @@ impl Times {
         }
     }
 
+    /// Idle time without a known cause, and the busy time to compare it with: between the first step and the last, if the capture is much
+    /// longer.
+    fn unknown_and_busy(&self) -> (f64, f64) {
+        match self.steps {
+            Some(StepsInCapture { length, busy, late, .. }) => {
+                ((length - busy - late).max(0.0).min(self.unknown), busy)
+            }
+            None => (self.unknown, self.busy),
+        }
+    }
+
+    /// The share of that idle time.
+    fn unknown_share(&self) -> f64 {
+        let (unknown, _) = self.unknown_and_busy();
+        match self.steps {
+            Some(StepsInCapture { length, .. }) if length > 0.0 => unknown / length,
+            _ => self.share(unknown),
+        }
+    }
+
     /// Whether first launches take most of the time: they load code, which work that runs again does not wait for.
     fn is_loading(&self) -> bool {
         let others = self.host_late + self.drained - self.first_launches;
@@ -429,6 +449,7 @@ impl Bound {
             return Self::Compute;
         }
         let compute = times.busy - times.exposed;
+        let (unknown, busy) = times.unknown_and_busy();
         if Trust::has(&run.sections, TrustId::StepsWithoutWork) {
             return Self::StepsWithoutWork;
         }
@@ -444,7 +465,7 @@ impl Bound {
             Self::Loading
         } else if times.is_host_bound() && !is_given_wall {
             Self::Host
-        } else if times.unknown > times.busy + times.unrecorded && !is_given_wall {
+        } else if unknown > busy + times.unrecorded && !is_given_wall {
             Self::UnknownIdle
         } else if run.has_shifted_durations() {
             Self::ShiftedDurations
@@ -509,12 +530,13 @@ impl Bound {
                 text.push(words, Some(("gpu_idle", None)));
             }
             Self::UnknownIdle => {
-                let idle = percent(times.share(times.unknown));
+                let idle = percent(times.unknown_share());
+                let extent = if times.steps.is_some() { "time from the first step to the last" } else { "time" };
                 let why = match Trust::has(&run.sections, TrustId::CounterRun) {
                     true => "while the profiler counts hardware events between the kernels",
                     false => "and the trace does not show why",
                 };
-                text.push(format!("; the GPU idles for {idle} of the time, {why}"), Some(("gpu_idle", None)));
+                text.push(format!("; the GPU idles for {idle} of the {extent}, {why}"), Some(("gpu_idle", None)));
             }
             Self::Compilation => {
                 let words = format!(
@@ -699,7 +721,7 @@ fn beside(
         text.push(" The kernels inside of CUDA graphs are not in the trace.", None);
         return;
     }
-    let unknown = times.share(times.unknown);
+    let unknown = times.unknown_share();
     if bound == Bound::Compute && unknown >= thresholds.min_unknown_share && run.wall.source == WallSource::Window {
         let words = format!(" The GPU idles for {} of the time; the trace does not show why.", percent(unknown));
         text.push(words, Some(("gpu_idle", None)));
