@@ -71,6 +71,7 @@ wireExports(page);
 wireKeys(toggleHelp);
 addEventListener('popstate', restoreView);
 start();
+externalFiles.takeAddress();
 externalFiles.takeFiles();
 externalFiles.takeServed();
 externalFiles.takeReport();
@@ -156,6 +157,7 @@ function look(change, options = { isStep: true }) {
 function restoreView() {
   store.update({ view: readAddress() });
   externalFiles.takeReport();
+  externalFiles.takeAddress();
 }
 
 /** Shows or hides the help. Its script is loaded on the first use. */

@@ -32,6 +32,13 @@ export class ExternalFiles {
     }
   }
 
+  /** Goes to the page that may fetch, if the address names a file on another host. */
+  takeAddress() {
+    const { pathname, search, hash } = location;
+    if (pathname.endsWith('/open.html') || !(/[?&]url=/.test(search) || /^#!.*[?&]url=/.test(hash))) return;
+    this.#page.attempt('The link could not be opened', async () => location.replace((await import('./file-link.js')).openHtmlFor(location)));
+  }
+
   /** Takes files that open.html has left, and listens to the window around this one. */
   takeFiles() {
     const { attempt, session, openFiles } = this.#page;
