@@ -1,10 +1,11 @@
-// Receives files that another window sends by postMessage: the page that embeds or opened this one. docs/embedding.md describes
-// the protocol. Files from an unknown origin are shown only after the person has agreed.
+// Receives files that the page that embeds or opened this one sends by postMessage, by the page's own protocol or by Perfetto's.
+// docs/embedding.md describes both. Files from an unknown origin are shown only after the person has agreed.
 
 import { actions, bytes, problemText, showPageProblem } from './cards.js';
 import { button, byId, el, loadStyleSheet } from './dom.js';
 import { waitForPong } from './ping.js';
 import { isTrusted, trust } from './trust.js';
+import { rememberSender } from './view-link.js';
 
 /** @import { Page } from './types.js' */
 
@@ -18,6 +19,9 @@ const MAX_NAME_CHARACTERS = 300;
 /** Windows that the person has refused. @type {WeakSet<MessageEventSource>} */
 const refused = new WeakSet();
 
+/** Windows that have sent their one trace by Perfetto's protocol. @type {WeakSet<MessageEventSource>} */
+const servedAsPerfetto = new WeakSet();
+
 /** The open question about each window. @type {Map<MessageEventSource, Question>} */
 const questions = new Map();
 
@@ -29,15 +33,33 @@ export function listen({ session, openFiles, isEmbedded }) {
 
 /** @param {MessageEvent} event @param {Page['openFiles']} openFiles */
 async function receive({ data, origin, source }, openFiles) {
-  if (!source || source === window) return;
+  // Windows that this page has opened answer it elsewhere.
+  if (!source || source === window || (source !== window.opener && source !== parent)) return;
   const reply = (/** @type {unknown} */ message) => source.postMessage(message, { targetOrigin: origin === 'null' ? '*' : origin });
-  if (data === 'PING') {
-    reply('PONG');
-    return;
-  }
-  const message = data?.gpuprism;
+  if (data === 'PING') reply('PONG');
+  else if (isObject(data?.perfetto)) await receiveAsPerfetto(data.perfetto, origin, source, openFiles);
   // A message with a status is a reply to files that this page sent.
-  if (typeof message !== 'object' || message === null || 'status' in message) return;
+  else if (isObject(data?.gpuprism) && !('status' in data.gpuprism)) await receiveOwn(data.gpuprism, origin, source, openFiles, reply);
+}
+
+/** @param {unknown} value */
+const isObject = (value) => typeof value === 'object' && value !== null;
+
+/** Opens the trace of a page that would open it in Perfetto. As in Perfetto there is no reply, and a window opens one trace unless it
+ * sets `keepApiOpen`: a sender may take each PONG for a request to send.
+ * @param {Partial<Record<'buffer' | 'title' | 'fileName' | 'url' | 'keepApiOpen', unknown>>} message @param {string} origin
+ * @param {MessageEventSource} source @param {Page['openFiles']} openFiles */
+async function receiveAsPerfetto({ buffer, title, fileName, url, keepApiOpen }, origin, source, openFiles) {
+  const file = fileOf({ buffer, title, fileName });
+  if (!file || servedAsPerfetto.has(source)) return;
+  if (!keepApiOpen) servedAsPerfetto.add(source);
+  rememberSender(file, url);
+  if (await mayShow(file, origin, source)) await openFiles([file]);
+}
+
+/** @param {Record<string, unknown>} message @param {string} origin @param {MessageEventSource} source
+ * @param {Page['openFiles']} openFiles @param {(message: unknown) => void} reply */
+async function receiveOwn(message, origin, source, openFiles, reply) {
   /** @param {'loaded' | 'failed' | 'refused'} status @param {string} text */
   const replyStatus = (status, text) => reply({ gpuprism: { status, message: text } });
   const file = fileOf(message);

@@ -1,4 +1,4 @@
-// The export menu: buttons that save files, and below them the panel for sharing.
+// The export menu: buttons that save files, and below them the panel for sharing and the link to the view.
 
 import { showPageProblem } from './cards.js';
 import { byId, save, targetWithin } from './dom.js';
@@ -14,8 +14,8 @@ const EXPORTS = {
 };
 
 /** @param {Page} page */
-export function wireExports({ attempt, exported, requestTool }) {
-  const [menu, share] = [byId('export'), byId('share')];
+export function wireExports({ attempt, exported, requestTool, session }) {
+  const [menu, share, link] = [byId('export'), byId('share'), byId('link')];
   menu.addEventListener('click', (event) => {
     const format = targetWithin(event, '[data-format]')?.dataset.format;
     if (!format) return;
@@ -31,7 +31,14 @@ export function wireExports({ attempt, exported, requestTool }) {
     share.after(panel.node);
     await panel.show();
   }));
+  link.addEventListener('click', () => attempt('The link could not be copied', async () => {
+    const { copyViewLink } = await import('./view-link.js');
+    const outcome = await copyViewLink(session);
+    menu.querySelector('.view-link')?.remove();
+    link.after(outcome);
+  }));
   menu.addEventListener('toggle', () => {
+    menu.querySelector('.view-link')?.remove();
     panel?.node.remove();
     share.setAttribute('aria-expanded', 'false');
   });
