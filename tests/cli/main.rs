@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, clippy::print_stdout, reason = "tests")]
 
+#[cfg(unix)]
+mod action;
 mod brief;
 mod capture;
 mod deploy;
