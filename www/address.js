@@ -9,7 +9,7 @@ const NONE = [];
 
 /** The view if the address names nothing. */
 export const DEFAULTS = {
-  tab: '', of: '', sort: '', dir: 'desc', filter: '', run: '', base: '', hide: NONE, window: NONE, pivot: NONE, kernel: '',
+  tab: '', of: '', sort: '', dir: 'desc', filter: '', run: '', base: '', hide: NONE, window: NONE, stage: '', pivot: NONE, kernel: '',
   rules: '', attribution: 'fair', devices: 'each', tp: '', ep: '', pp: '', dp: '', gpu: '', above: '', comm: '',
 };
 

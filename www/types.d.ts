@@ -188,7 +188,8 @@ export interface Options {
 export type Strips = { chart: Chart | null; axis: Chart | null; frame: ChartNode[]; caption: string };
 
 /** Windows that can be picked by name; `more` is how many are not in the list, or empty. */
-export type WindowGroup = { title: string; windows: { title: string; window: string }[]; more: string };
+/** `stage` names the stage of which a window is the longest interval; empty for all other windows. */
+export type WindowGroup = { title: string; windows: { title: string; window: string; stage: string }[]; more: string };
 
 /** The lines of idle time. */
 export type Hatching = 'rising' | 'falling' | 'vertical' | 'horizontal' | 'squared' | 'crossed' | 'dotted';

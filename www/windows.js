@@ -29,7 +29,11 @@ export class Windows {
     page.store.subscribe(['entries'], () => this.#openNew());
     // Only a reader with sections has a timeline.
     page.store.subscribe(['readers'], () => page.attempt('The strips could not be drawn', this.draw));
+    const pickStages = onDemand(async () => (await import('./stage-window.js')).pickStages(page));
+    const showStage = (/** @type {string} */ stage) => stage && page.attempt('The stage could not be picked', pickStages);
+    showStage(page.store.view.stage);
     page.store.subscribe(['view'], (next, previous) => {
+      showStage(next.view.stage);
       if (next.view.window.join() !== previous.view.window.join()) this.#apply({ all: true });
       if (next.view.hide.join() !== previous.view.hide.join()) this.#showHidden();
     });
@@ -76,7 +80,7 @@ export class Windows {
   pick = (entry, window) => {
     const { look, attempt } = this.#page;
     this.#preview(entry, window);
-    look({ window: this.#addressWindows });
+    look({ window: this.#addressWindows, stage: '' });
     // The frame in the strips comes with the partial results, everything else with the complete ones.
     attempt('The strips could not be drawn', this.draw);
     attempt('The other ranks do not show this window', () => this.#follow(entry, window));
@@ -200,9 +204,10 @@ export class Windows {
     const { session, store, look } = this.#page;
     const { traces } = session;
     if (this.#placed.some((entry) => !traces.includes(entry))) look({ window: this.#addressWindows }, { isStep: false });
-    const wanted = new Map(store.view.window.map((item) => [Number.parseInt(item, 10), item.slice(item.indexOf('@') + 1)]));
+    const [ofOne, ofAll] = [true, false].map((isOfOne) => store.view.window.filter((item) => item.includes('@') === isOfOne));
+    const wanted = new Map(ofOne.map((item) => [Number.parseInt(item, 10), item.slice(item.indexOf('@') + 1)]));
     traces.forEach((entry, index) => {
-      const window = wanted.get(index) ?? '';
+      const window = wanted.get(index) ?? ofAll.at(-1) ?? '';
       if (entry.text !== null && entry.window !== window && (all || !this.#placed.includes(entry))) session.setWindow(entry, window);
     });
     this.#placed = traces.filter(({ text }) => text !== null);

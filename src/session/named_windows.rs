@@ -20,6 +20,9 @@ pub struct NamedWindow {
     pub title: String,
     /// The window as text, in the format that [`super::window`] parses.
     pub window: String,
+    /// The stage of which this is the longest interval, as an address of the page names it: `prefill`, `decode`. Empty for all other
+    /// windows.
+    pub stage: String,
 }
 
 /// The named windows of one kind.
@@ -74,7 +77,7 @@ impl WindowGroup {
             return;
         }
         if self.windows.len() < max {
-            self.windows.push(NamedWindow { title: title(), window: text(from, to) });
+            self.windows.push(NamedWindow { title: title(), window: text(from, to), stage: String::new() });
         } else {
             self.more += 1;
         }
@@ -113,10 +116,11 @@ fn step_title(step: &Step, number: usize, length: &str) -> String {
     title + ", " + length
 }
 
-/// One window for consecutive steps of one stage.
+/// One window for consecutive steps of one stage. The longest one of a stage that is listed stands for it.
 fn stage_windows(steps: &[Step], unseen: &[(Ns, Ns)], gpu_span: Window) -> WindowGroup {
     let mut group = WindowGroup::new("Stages");
     let mut numbers: VecMap<Stage, usize> = VecMap::new();
+    let mut longest: VecMap<Stage, (Ns, usize)> = VecMap::new();
     for interval in steps.chunk_by(|step, next| step.info.stage == next.info.stage) {
         let Some(first) = interval.first() else { continue };
         let stage = first.info.stage;
@@ -127,9 +131,27 @@ fn stage_windows(steps: &[Step], unseen: &[(Ns, Ns)], gpu_span: Window) -> Windo
         let window = Window { start: first.start, end: interval.iter().map(|step| step.end).fold(first.end, Ns::max) };
         let steps = if interval.len() == 1 { "1 step".to_owned() } else { format!("{} steps", interval.len()) };
         let title = || format!("{} {number}: {steps}, {}", stage.label(), length(window, unseen, ""));
+        let listed = group.windows.len();
         group.add(title, window, gpu_span, MAX_STAGE_INTERVALS);
+        if group.windows.len() > listed {
+            longest.update(stage, (Ns::ZERO, listed), |known| {
+                if window.length() > known.0 {
+                    *known = (window.length(), listed);
+                }
+            });
+        }
+    }
+    for (stage, (_, index)) in longest.iter() {
+        if let Some(window) = group.windows.get_mut(*index) {
+            window.stage = name_in_address(*stage).to_owned();
+        }
     }
     group
+}
+
+/// The name of a stage in an address of the page: the last word of `extend/prefill`.
+fn name_in_address(stage: Stage) -> &'static str {
+    stage.label().rsplit('/').next().unwrap_or_default()
 }
 
 /// Returns the names of ranges that are not steps, in order of decreasing total time.
@@ -304,6 +326,14 @@ mod tests {
         );
     }
 
+    #[test]
+    fn the_longest_interval_of_each_stage_stands_for_it_in_an_address() {
+        let groups = named_windows(&served_trace());
+        let named = groups.iter().flat_map(|group| &group.windows).filter(|window| !window.stage.is_empty());
+        let named: Vec<(&str, &str)> = named.map(|window| (&*window.stage, &*window.window)).collect();
+        assert_eq!(named, [("prefill", "0-0.000014"), ("decode", "0.00002-0.000044")]);
+    }
+
     /// The ops run at 0..1 ms and at 10..11 ms. The second was launched until 2 ms, so the 8 ms before it are work that the trace lacks.
     #[test]
     fn the_length_of_a_step_leaves_out_work_that_is_not_traced() {
@@ -324,7 +354,7 @@ mod tests {
     fn every_window_contains_the_work_that_its_title_names() {
         let trace = served_trace();
         for group in named_windows(&trace) {
-            for NamedWindow { title, window } in &group.windows {
+            for NamedWindow { title, window, .. } in &group.windows {
                 let choices = Choices { window: Some(window.clone()), ..Choices::default() };
                 let run = run(&trace, &choices).unwrap();
                 let names: Vec<&str> = run.kernels.iter().map(|kernel| &*kernel.name).collect();

@@ -160,6 +160,60 @@ test('a link names files and view together, also when it is pasted into an open 
   await close();
 });
 
+/** A trace of SGLang steps, each with one kernel of 40 us: two prefill, three decode, one prefill. */
+function served(name) {
+  const stages = ['EXTEND', 'EXTEND', 'DECODE', 'DECODE', 'DECODE', 'EXTEND'];
+  const events = stages.flatMap((stage, step) => {
+    const at = 1000 + 100 * step;
+    const host = { ph: 'X', pid: 9, tid: 9 };
+    return [
+      { ...host, cat: 'user_annotation', name: `step[${stage} bs=4]`, ts: at, dur: 80, args: {} },
+      { ...host, cat: 'cuda_runtime', name: 'cudaLaunchKernel', ts: at + 10, dur: 5, args: { correlation: step + 1 } },
+      { ph: 'X', cat: 'kernel', name: 'nvjet_tst_64x8', pid: 0, tid: 7, ts: at + 20, dur: 40, args: { device: 0, stream: 7, correlation: step + 1 } },
+    ];
+  });
+  return { name, body: Buffer.from(JSON.stringify({ traceEvents: events })) };
+}
+
+const windowOf = (page, name) => page.getByLabel(`Window of ${name}`);
+const hasWindow = (page, name, window) => h.until(async () => await windowOf(page, name).inputValue() === window, `window ${window} of ${name}`);
+
+test('stage=decode shows the decode steps of every trace, until the person picks a window', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#stage=decode');
+  await h.drop(page, served('a.json'), served('b.json'));
+  await h.settled(page);
+  await hasWindow(page, 'a.json', '0.0002-0.00044');
+  await hasWindow(page, 'b.json', '0.0002-0.00044');
+  assert.equal(new URL(page.url()).hash, '#stage=decode', 'a link to it names the stage');
+  await windowOf(page, 'a.json').fill('0-0.0001');
+  await page.keyboard.press('Enter');
+  await h.quiet(page);
+  assert.deepEqual(new URLSearchParams(new URL(page.url()).hash.slice(1)).getAll('window'), ['0@0-0.0001', '1@0.0002-0.00044']);
+  assert.equal(new URLSearchParams(new URL(page.url()).hash.slice(1)).get('stage'), null);
+  // A field with the focus keeps what is typed.
+  await windowOf(page, 'a.json').blur();
+  await page.goBack();
+  await hasWindow(page, 'a.json', '0.0002-0.00044');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a stage that a trace does not have is named with those that it has', async () => {
+  const { page, close } = await h.openPage(browser, server.origin, '#stage=verify');
+  await h.drop(page, served('a.json'));
+  await page.locator('.card.error', { hasText: 'a.json has no stage verify: it has prefill, decode' }).waitFor();
+  await close();
+});
+
+test('window=FROM-TO without a number is the window of every trace', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin, '#window=0.0001-0.0003');
+  await h.drop(page, served('a.json'), served('b.json'));
+  await h.settled(page);
+  for (const name of ['a.json', 'b.json']) await hasWindow(page, name, '0.0001-0.0003');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 /** Presses "Copy link to this view": the copied address, and what is said about it. */
 async function copyLink(page) {
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);

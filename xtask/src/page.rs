@@ -198,6 +198,7 @@ const LATER_SCRIPTS: &[&str] = &[
     "table.js",
     "columns.js",
     "latency.js",
+    "stage-window.js",
     "strips.js",
     "timeline.css",
     "timeline-align.js",

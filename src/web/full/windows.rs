@@ -28,7 +28,7 @@ impl Imported {
         session::slice(trace, &choices).map_err(to_js_error)
     }
 
-    /// Steps, stages and ranges whose windows can be picked: `{title, windows: {title, window}[], more}[]`.
+    /// Steps, stages and ranges whose windows can be picked: `{title, windows: {title, window, stage}[], more}[]`.
     pub fn named_windows(&self) -> JsResult<JsValue> {
         let Some(trace) = self.trace() else { return Ok(JsValue::NULL) };
         let groups = session::named_windows(trace).into_iter();
