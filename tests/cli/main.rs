@@ -25,6 +25,8 @@ mod private_traces;
 mod ranks;
 mod redact;
 mod refusals;
+#[cfg(unix)]
+mod release;
 mod report;
 mod rules;
 mod scrub;
