@@ -136,7 +136,9 @@ pub fn find_unrecorded_work(trace: &mut Trace) {
     let role = |name: &str| match signals.call(name) {
         CallKind::Launch => CallRole::LaunchesKernel,
         CallKind::GraphLaunch => CallRole::LaunchesGraph,
-        CallKind::CopyAsync | CallKind::CopyBlocking | CallKind::Set => CallRole::Copies,
+        CallKind::CopyAsync => CallRole::Copies,
+        CallKind::CopyBlocking => CallRole::CopiesAndWaits,
+        CallKind::Set => CallRole::Sets,
         CallKind::Synchronize => CallRole::Synchronizes,
         CallKind::BeginCapture => CallRole::BeginsCapture,
         CallKind::EndCapture => CallRole::EndsCapture,

@@ -378,7 +378,7 @@ fn launched_work(trace: &Trace) -> Outcome {
 
 fn waits(trace: &Trace) -> Outcome {
     let waits = &trace.unrecorded_work.waits;
-    let longest = waits.iter().map(|wait| wait.returned.since(wait.last_op_end)).max()?;
+    let longest = waits.iter().map(|wait| wait.until.since(wait.last_op_end)).max()?;
     problem(format!(
         "A call waited for the GPU until {} after the last op in the file: the GPU executed work that the file does not \
          contain.",

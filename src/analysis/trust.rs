@@ -16,7 +16,7 @@ use crate::analysis::structure::steps::Steps;
 use crate::analysis::time::gaps::{Busy, Gap};
 use crate::digits::grouped;
 use crate::rules::signals::CallKind;
-use crate::trace::{DeviceId, Ns, ProblemKind, SLOW_FIRST_LAUNCH, Trace, USUAL_RETURN};
+use crate::trace::{DeviceId, Ns, ProblemKind, SLOW_FIRST_LAUNCH, Trace, USUAL_RETURN, WaitEnd};
 
 section! {
     /// Each reason to trust some results less.
@@ -294,27 +294,39 @@ fn busy_range(sections: &Sections) -> Option<String> {
 }
 
 fn outlasting_waits(context: &Context) -> Option<TrustRow> {
-    let mut delays: Vec<Ns> =
-        context.trace.unrecorded_work.waits.iter().map(|wait| wait.returned.since(wait.last_op_end)).collect();
-    delays.sort_unstable();
-    let median = *delays.get(delays.len() / 2)?;
+    let counts = [WaitEnd::CallReturned, WaitEnd::CopyBegan].map(|end| waits_words(context, end));
+    let counts: Vec<String> = counts.into_iter().flatten().collect();
+    if counts.is_empty() {
+        return None;
+    }
     let unseen = longest_unseen(context, |time| time.within_a_wait);
     let left_out = match unseen {
         Ns::ZERO => String::new(),
         time => format!(" That time ({}) is neither busy nor idle.", time_words(time)),
     };
     let text = format!(
-        "{} call{} that wait{} for the GPU returned {} (median) after the last op in the file, usual are up to {}: the GPU \
-         still worked. Bodies of while nodes in graphs, launches by kernels, and lost records leave no op.{left_out} A profiler \
-         that records them decides it: {}",
-        grouped(delays.len() as u64),
-        if delays.len() == 1 { "" } else { "s" },
-        if delays.len() == 1 { "s" } else { "" },
-        time_words(median),
+        "{} after the last op in the file, usual are up to {}: the GPU still worked. Bodies of while nodes in graphs, launches by \
+         kernels, and lost records leave no op.{left_out} A profiler that records them decides it: {}",
+        counts.join(", and "),
         time_words(USUAL_RETURN),
         recapture::command(context.trace, MissingData::Kernels),
     );
     Some(row(TrustId::WaitsOutlastWork, text, "busy and idle time, kernels, blocking calls"))
+}
+
+/// How many waits ended in this way, and how long after the last op; `None` without such.
+fn waits_words(context: &Context, end: WaitEnd) -> Option<String> {
+    let waits = context.trace.unrecorded_work.waits.iter().filter(|wait| wait.end == end);
+    let mut delays: Vec<Ns> = waits.map(|wait| wait.until.since(wait.last_op_end)).collect();
+    delays.sort_unstable();
+    let median = time_words(*delays.get(delays.len() / 2)?);
+    let what = match (end, delays.len()) {
+        (WaitEnd::CallReturned, 1) => "call that waits for the GPU returned",
+        (WaitEnd::CallReturned, _) => "calls that wait for the GPU returned",
+        (WaitEnd::CopyBegan, 1) => "copy that waits for a graph began",
+        (WaitEnd::CopyBegan, _) => "copies that wait for a graph began",
+    };
+    Some(format!("{} {what} {median} (median)", grouped(delays.len() as u64)))
 }
 
 /// Launches that loaded code or initialised a device.
@@ -689,6 +701,23 @@ mod tests {
         assert!(text.starts_with("3 calls that wait for the GPU returned 2.7 ms (median) after the last op"), "{text}");
         let findings: Vec<String> = rows_of(&run.sections["findings"], &["id"]);
         assert_eq!(findings, [""; 0]);
+    }
+
+    #[test]
+    fn copies_that_wait_for_more_than_the_graph_has_ops_are_stated_and_their_time_is_not_idle() {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        for start in [0, 3_000, 6_000] {
+            trace.call("cudaGraphLaunch", start..start + 20).launches("gemm", start + 30..start + 330);
+            trace.call("cudaMemcpyAsync", start + 25..start + 2_990);
+            trace.launches("Memcpy DtoH (Device -> Pageable)", start + 2_970..start + 2_975);
+        }
+        let mut trace = trace.finish();
+        crate::session::find_unrecorded_work(&mut trace);
+        let run = analyze(&trace);
+        let text = words(&run.sections["trust"].rows[0], "text");
+        assert!(text.starts_with("3 copies that wait for a graph began 2.6 ms (median) after the last op"), "{text}");
+        assert!(text.contains("That time (7.9 ms) is neither busy nor idle."), "{text}");
     }
 
     #[test]

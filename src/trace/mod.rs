@@ -72,7 +72,9 @@ pub use start_ups::{LoadSum, StartUp, StartUps};
 pub(crate) use time::leading_integer;
 pub use time::{Ns, Window};
 pub use training_code::TrainingCode;
-pub use unrecorded_work::{CallRole, LostLaunches, OutlastingWait, OutlastingWaits, USUAL_RETURN, UnrecordedWork};
+pub use unrecorded_work::{
+    CallRole, LostLaunches, OutlastingWait, OutlastingWaits, USUAL_RETURN, UnrecordedWork, WaitEnd, may_wait_for_host,
+};
 pub use window::{Cut, Kept};
 
 use crate::ordering;

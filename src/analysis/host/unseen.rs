@@ -8,7 +8,7 @@
 
 use crate::analysis::time::gaps::Gap;
 use crate::rules::signals::CallKind;
-use crate::trace::{DeviceId, NameId, Ns, ProcessId, Trace};
+use crate::trace::{DeviceId, NameId, Ns, ProcessId, Trace, may_wait_for_host};
 
 /// An op that waits longer after its launch, on an idle device, waits for something that the trace does not contain.
 pub(crate) const MIN_UNSEEN: Ns = Ns(1_000_000);
@@ -83,7 +83,7 @@ pub(crate) fn unseen_after_launch(trace: &Trace, gap: &Gap, call_kind: &dyn Fn(N
     }
     let stream = trace.gpu_ops.stream_index(gap.next_row);
     let is_explained = !trace.unrecorded_work.may_wait_for_earlier_queue(stream, gap.end)
-        || waits_for_host(trace)
+        || may_wait_for_host(trace)
         || other_device_ran(trace, gap, launched);
     (!is_explained).then_some(launched)
 }
@@ -94,14 +94,7 @@ pub(crate) fn may_wait_for_others(trace: &Trace, process: ProcessId) -> bool {
     let lanes = trace.gpu_ops.streams().zip(trace.gpu_ops.owners());
     let mut streams = lanes.filter(|(_, (_, owner))| *owner == process).map(|(stream, _)| stream);
     let first = streams.next();
-    streams.any(|stream| Some(stream) != first) || waits_for_host(trace)
-}
-
-fn waits_for_host(trace: &Trace) -> bool {
-    trace.calls.names.iter().any(|name| {
-        let name = name.to_ascii_lowercase();
-        ["hostfunc", "addcallback", "waitvalue"].iter().any(|word| name.contains(word))
-    })
+    streams.any(|stream| Some(stream) != first) || may_wait_for_host(trace)
 }
 
 /// Checks whether an op of the same process on another device ended between `from` and the end of the gap, or still ran then.

@@ -1,18 +1,22 @@
 //! GPU work that the trace does not contain although the calls of the host show that it ran or may have run.
 //!
-//! Found when the file is read, by a few passes over the calls and ops; windows of the trace share the result. Three kinds of
+//! Found when the file is read, by a few passes over the calls and ops; windows of the trace share the result. Four kinds of
 //! evidence, each in its module:
 //! - [`lost_launches`]: a launch has no op, but work that the same thread launched later has one.
 //! - [`outlasting_waits`]: a call that waits for the device returned long after the last op that it can have waited for.
+//! - [`copies_after_graphs`]: a copy that has to wait for a graph began long after the last op.
 //! - [`queue_start`]: what the file says about work that was queued before the capture began.
 
+mod copies_after_graphs;
+mod long_wait;
 mod lost_launches;
 mod outlasting_waits;
 mod queue_start;
 
-use super::{CODE_IS_BUILT, DeviceId, Ns, Trace};
+use super::{CODE_IS_BUILT, DeviceId, Ns, ProcessId, ThreadId, Trace};
+pub use long_wait::{USUAL_RETURN, WaitEnd};
 pub use lost_launches::LostLaunches;
-pub use outlasting_waits::{OutlastingWait, OutlastingWaits, USUAL_RETURN};
+pub use outlasting_waits::{OutlastingWait, OutlastingWaits};
 use queue_start::QueueStart;
 
 /// What a call does, if that matters here.
@@ -22,8 +26,12 @@ pub enum CallRole {
     LaunchesKernel,
     /// Launches a graph.
     LaunchesGraph,
-    /// Copies or sets memory.
+    /// Copies memory, and may return before.
     Copies,
+    /// Copies memory and returns when it is done.
+    CopiesAndWaits,
+    /// Sets memory.
+    Sets,
     /// Only waits for the device.
     Synchronizes,
     /// Begins to capture a graph: the launches of the process run nothing until the end of the capture.
@@ -32,6 +40,28 @@ pub enum CallRole {
     EndsCapture,
     /// None of these.
     Other,
+}
+
+impl CallRole {
+    /// Whether it gives the device work.
+    fn launches(self) -> bool {
+        match self {
+            Self::LaunchesKernel | Self::LaunchesGraph | Self::Copies | Self::CopiesAndWaits | Self::Sets => true,
+            Self::Synchronizes | Self::BeginsCapture | Self::EndsCapture | Self::Other => false,
+        }
+    }
+}
+
+fn process_of(trace: &Trace, thread: ThreadId) -> ProcessId {
+    trace.threads.get(thread.0 as usize).map_or_else(ProcessId::default, |thread| thread.process)
+}
+
+/// Whether a stream may have waited for a function or a value of the host.
+pub fn may_wait_for_host(trace: &Trace) -> bool {
+    trace.calls.names.iter().any(|name| {
+        let name = name.to_ascii_lowercase();
+        ["hostfunc", "addcallback", "waitvalue"].iter().any(|word| name.contains(word))
+    })
 }
 
 /// The evidence for GPU work that is not in the trace.

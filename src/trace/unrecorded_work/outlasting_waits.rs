@@ -3,16 +3,14 @@
 //! A call waits for the work of its own process.
 //!
 //! Bodies of while nodes, work of device-side launches and records that were never delivered leave no op, but the host waits for
-//! them. A call returns within [`USUAL_RETURN`] of the end of the work for which it waited; the rest of its wait is work. One pass over
-//! the calls, and one over the ops if some calls took longer than that.
+//! them. A call returns within [`USUAL_RETURN`] of the end of the work for which it waited; the rest of its wait is work. The same holds
+//! until a copy begins that has to wait for a graph ([`super::copies_after_graphs`]). One pass over the calls, and one over the ops if
+//! some calls took longer than that.
 
-use super::super::{DeviceId, Ns, ProcessId, Span, Trace};
-use super::CallRole;
+use super::super::{DeviceId, Ns, ProcessId, Trace};
+use super::long_wait::{LongWait, USUAL_RETURN, WaitEnd};
+use super::{CallRole, copies_after_graphs, process_of};
 use crate::ordering;
-
-/// Calls return within this time after the end of the work for which they waited. In recorded traces of CUDA and HIP on Linux the
-/// longest such delay was 72 us, on Windows 195 us.
-pub const USUAL_RETURN: Ns = Ns(200_000);
 
 /// A call that waited for work that is not in the trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,16 +19,20 @@ pub struct OutlastingWait {
     pub device: DeviceId,
     /// The end of that op.
     pub last_op_end: Ns,
-    /// When the call returned.
-    pub returned: Ns,
+    /// Since when the call waited for more: the end of that op, or the start of a copy that was issued later.
+    waited_from: Ns,
+    /// When the wait ended.
+    pub until: Ns,
+    /// How it ended.
+    pub end: WaitEnd,
 }
 
 impl OutlastingWait {
     /// Until when the device worked. The more the wait exceeds the usual return, the less of it can be that return: the time
-    /// grows from zero with the excess, and reaches the end of the call when the excess is [`USUAL_RETURN`].
+    /// grows from zero with the excess, and reaches the end of the wait when the excess is [`USUAL_RETURN`].
     pub fn worked_until(&self) -> Ns {
-        let excess = self.returned.since(self.last_op_end).since(USUAL_RETURN);
-        self.returned.min(self.last_op_end + excess + excess)
+        let excess = self.until.since(self.waited_from).since(USUAL_RETURN);
+        self.until.min(self.last_op_end + excess + excess)
     }
 }
 
@@ -38,38 +40,34 @@ impl OutlastingWait {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OutlastingWaits(Vec<OutlastingWait>);
 
-/// A call that took longer than [`USUAL_RETURN`].
-struct LongWait {
-    call: Span,
-    process: ProcessId,
-    /// The start of the last call of the process before it that launched work.
-    last_launch: Option<Ns>,
-}
-
 impl OutlastingWaits {
     /// `roles` has the role of each name of calls.
     pub(super) fn of(trace: &Trace, roles: &[CallRole]) -> Self {
         let mut waits = long_waits(trace, roles);
+        waits.extend(copies_after_graphs::long_waits(trace, roles, &waits));
         if waits.is_empty() {
             return Self::default();
         }
-        ordering::sort_by_key(&mut waits, |wait| wait.call.end());
+        ordering::sort_by_key(&mut waits, |wait| wait.until);
         let mut latest = LatestEnd::new(trace);
         let found = waits.iter().filter_map(|wait| {
-            let (last_op_end, device) = latest.before(wait.call.end(), wait.process)?;
+            let (last_op_end, device) = latest.before(wait.until, wait.process)?;
             // Work that was launched between the last op and the call is missing for another reason: its launch has no op.
-            let is_same_work =
-                last_op_end >= wait.call.start || wait.last_launch.is_none_or(|launch| launch <= last_op_end);
-            let wait = OutlastingWait { device, last_op_end, returned: wait.call.end() };
+            let is_same_work = last_op_end >= wait.start || wait.last_launch.is_none_or(|launch| launch <= last_op_end);
+            let waited_from = match wait.end {
+                WaitEnd::CallReturned => last_op_end,
+                WaitEnd::CopyBegan => last_op_end.max(wait.start),
+            };
+            let wait = OutlastingWait { device, last_op_end, waited_from, until: wait.until, end: wait.end };
             (is_same_work && wait.worked_until() > last_op_end).then_some(wait)
         });
         let mut found: Vec<OutlastingWait> = found.collect();
-        ordering::sort_by_key(&mut found, |wait| (wait.device, wait.last_op_end, wait.returned));
+        ordering::sort_by_key(&mut found, |wait| (wait.device, wait.last_op_end, wait.worked_until()));
         // Several threads may wait for the same work: the one that waited longest is enough.
         found.dedup_by(|later, kept| {
             let is_same = (later.device, later.last_op_end) == (kept.device, kept.last_op_end);
             if is_same {
-                kept.returned = later.returned;
+                *kept = *later;
             }
             is_same
         });
@@ -102,15 +100,13 @@ fn long_waits(trace: &Trace, roles: &[CallRole]) -> Vec<LongWait> {
         return waits;
     }
     for call in trace.calls.iter() {
-        let process =
-            trace.threads.get(call.thread.0 as usize).map_or_else(ProcessId::default, |thread| thread.process);
+        let process = process_of(trace, call.thread);
         let Some(last_launch) = last_launch.get_mut(process.0 as usize) else { continue };
         match roles.get(call.name.0 as usize) {
-            Some(CallRole::LaunchesKernel | CallRole::LaunchesGraph | CallRole::Copies) => {
-                *last_launch = Some(call.start);
-            }
+            Some(role) if role.launches() => *last_launch = Some(call.start),
             Some(CallRole::Synchronizes) if call.duration > USUAL_RETURN => {
-                waits.push(LongWait { call, process, last_launch: *last_launch });
+                let (start, until, end) = (call.start, call.end(), WaitEnd::CallReturned);
+                waits.push(LongWait { start, until, end, process, last_launch: *last_launch });
             }
             _ => {}
         }
