@@ -1,7 +1,8 @@
 //! Scrubs a SQLite export: writes a new database with the same tables and rows, so that no page of the old one remains. Numbers
 //! stay; texts lose their private words; binary values, views, triggers and indices are left out, because no reader needs them.
 //!
-//! Tables are written in the order of their rows. Needs the memory of one row.
+//! Tables are written in the order of their rows. Tables with texts are read twice: first for the names of hosts and users. Needs the
+//! memory of one row.
 
 use super::json::JsonScrubber;
 use super::removal::{Removal, is_environment, kind_of_key, kind_of_setting, kind_of_table};
@@ -11,11 +12,41 @@ use rusqlite::{Connection, Result, Row, Transaction, params_from_iter};
 /// Writes the scrubbed tables of `source` to the empty database `copy`.
 pub(super) fn scrub(source: &Connection, copy: &mut Connection, removal: &mut Removal) -> Result<()> {
     copy.execute_batch("PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF")?;
+    let tables = tables(source)?;
+    for table in &tables {
+        learn(source, table, removal)?;
+    }
+    removal.end_learning();
     let transaction = copy.transaction()?;
-    for table in tables(source)? {
-        scrub_table(source, &transaction, &table, removal)?;
+    for table in &tables {
+        scrub_table(source, &transaction, table, removal)?;
     }
     transaction.commit()
+}
+
+/// Learns the names of hosts and users in the texts of a table.
+fn learn(source: &Connection, table: &str, removal: &mut Removal) -> Result<()> {
+    let columns = columns(source, table, removal)?;
+    let texts: Vec<&Column> = columns.iter().filter(|column| column.may_have_text).collect();
+    if texts.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<String> = texts.iter().map(|column| quoted(&column.name)).collect();
+    let mut statement = source.prepare(&format!("SELECT {} FROM main.{}", names.join(", "), quoted(table)))?;
+    let mut rows = statement.query([])?;
+    let is_of_settings = kind_of_table(table).is_some();
+    while let Some(row) = rows.next()? {
+        let cells = (0..texts.len()).map(|index| text_of(row, index)).collect::<Result<Vec<String>>>()?;
+        for (column, cell) in texts.iter().zip(&cells) {
+            removal.learn(&column.name, cell);
+            scrubbed_text(cell, removal);
+        }
+        if is_of_settings {
+            let cells: Vec<String> = cells.into_iter().filter(|cell| !cell.is_empty()).collect();
+            removal.learn_setting(&cells);
+        }
+    }
+    Ok(())
 }
 
 fn tables(source: &Connection) -> Result<Vec<String>> {
@@ -25,6 +56,9 @@ fn tables(source: &Connection) -> Result<Vec<String>> {
 
 /// A column, and what of its values is kept.
 struct Column {
+    name: String,
+    /// By its type.
+    may_have_text: bool,
     /// Its definition in the copy.
     definition: String,
     removed: Option<&'static str>,
@@ -40,7 +74,9 @@ fn columns(source: &Connection, table: &str, removal: &mut Removal) -> Result<Ve
         let key = if key > 0 { " PRIMARY KEY" } else { "" };
         let kind: String = kind.chars().filter(|letter| letter.is_ascii_alphabetic() || *letter == ' ').collect();
         let definition = format!("{} {}{key}", quoted(&removal.text(&name)), removal.text(&kind));
-        columns.push(Column { definition, removed: kind_of_key(&name) });
+        let may_have_text =
+            !["INT", "REAL", "FLOA", "DOUB"].iter().any(|number| kind.to_ascii_uppercase().contains(number));
+        columns.push(Column { may_have_text, definition, removed: kind_of_key(&name), name });
     }
     if keys > 1 {
         columns.iter_mut().for_each(|column| column.definition = column.definition.replace(" PRIMARY KEY", ""));

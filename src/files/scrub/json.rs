@@ -150,11 +150,15 @@ impl JsonScrubber {
         self.state = State::Outside;
         let raw = std::mem::take(&mut self.unfinished);
         self.last_text = decoded(&raw).unwrap_or_default();
+        let key = self.key.take();
+        if let Some(key) = &key {
+            removal.learn(key, &self.last_text);
+        }
         if let Some(left_out) = &mut self.left_out {
             left_out.is_empty = false;
             return;
         }
-        match self.key.take().and_then(|key| kind_of_key(&key)) {
+        match key.and_then(|key| kind_of_key(&key)) {
             Some(kind) => {
                 removal.add(kind, 1);
                 out.extend_from_slice(b"\"\"");
@@ -200,7 +204,11 @@ mod tests {
     use super::*;
 
     fn scrubbed(text: &str, chunk: usize) -> (String, Vec<(String, u64)>) {
-        let (mut scrubber, mut removal, mut out) = (JsonScrubber::default(), Removal::default(), Vec::new());
+        let (mut removal, mut out) = (Removal::default(), Vec::new());
+        JsonScrubber::default().push(text.as_bytes(), &mut removal, &mut out);
+        removal.end_learning();
+        out.clear();
+        let mut scrubber = JsonScrubber::default();
         text.as_bytes().chunks(chunk).for_each(|chunk| scrubber.push(chunk, &mut removal, &mut out));
         scrubber.finish(&mut removal, &mut out);
         (String::from_utf8(out).unwrap(), removal.counts())
@@ -221,6 +229,15 @@ mod tests {
         assert_eq!(out, r#"{"env": {}, "argv": [], "env": {}, "hostname": "", "k": 1}"#);
         let counts: Vec<u64> = counts.iter().map(|(_, count)| *count).collect();
         assert_eq!(counts, [2, 3, 1], "arguments, variables, a host");
+    }
+
+    #[test]
+    fn a_host_that_a_later_member_names_is_removed_from_all_texts() {
+        let (out, _) = scrubbed(
+            r#"[{"name": "gemm_gpu_copy_7"}, {"env": {"LOGNAME": "copy-kernel"}, "hostname": "gpu-copy-7"}, "copy-kernel"]"#,
+            9,
+        );
+        assert!(!out.contains("copy") && !out.contains("kernel") && out.contains("gemm_zq"), "{out}");
     }
 
     #[test]

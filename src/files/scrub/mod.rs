@@ -2,7 +2,8 @@
 //! and users, paths, and all other words that are not public (`report::redact`). Times, ids and counts stay, and public words stay
 //! in their places, so a report of the copy has the same numbers.
 //!
-//! The copy appears under its name only after it was written and read as a trace. Streams need the memory of one text.
+//! The trace is read twice: first for the names of hosts and users, which may stand in texts before the member that tells them. The
+//! copy appears under its name only after it was written and read as a trace. Streams need the memory of one text.
 
 mod database;
 mod json;
@@ -21,7 +22,7 @@ use json::JsonScrubber;
 use lines::LineScrubber;
 use removal::Removal;
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufWriter, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 /// What was removed: title and count.
@@ -47,13 +48,15 @@ pub(crate) fn scrub(path: &Path, copy: &Path, watch: &dyn Watch) -> Result<Scrub
     }
     let unfinished = Unfinished::beside(copy);
     if is_standard_input(path) {
-        let scrubbed = scrub_stream(std::io::stdin(), path, &unfinished.path, watch)?;
+        let kept = Unfinished::beside(&copy.with_extension("in"));
+        let mut file = kept.filled_from(&mut std::io::stdin())?;
+        let scrubbed = scrub_stream(&mut file, path, &unfinished.path, watch)?;
         return finished(scrubbed, unfinished, copy, &name, watch);
     }
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
     let mut file = File::open(path).map_err(failed)?;
     let scrubbed = match detect(&mut file).map_err(failed)? {
-        Database::None => scrub_stream(file, path, &unfinished.path, watch)?,
+        Database::None => scrub_stream(&mut file, path, &unfinished.path, watch)?,
         Database::Plain => scrub_database(path, &unfinished.path)?,
         Database::Gzipped => {
             return Err(Error::refused(
@@ -88,6 +91,18 @@ impl Unfinished {
     fn beside(copy: &Path) -> Self {
         let name = format!("gpuprism-unfinished-{}-{}", std::process::id(), label(copy));
         Self { path: copy.with_file_name(name) }
+    }
+
+    /// A file with all bytes of the input, to be read twice. Its name is removed at once where the system allows it, so that nothing
+    /// private stays when the program is killed.
+    fn filled_from(&self, input: &mut dyn Read) -> Result<File> {
+        let failed = |error: std::io::Error| Error::io(self.path.display().to_string(), &error);
+        let options = || File::options().read(true).write(true).create_new(true).open(&self.path);
+        let mut file = options().map_err(failed)?;
+        let _ = std::fs::remove_file(&self.path);
+        std::io::copy(input, &mut file).map_err(failed)?;
+        file.rewind().map_err(failed)?;
+        Ok(file)
     }
 
     fn keep(self, copy: &Path) -> Result<()> {
@@ -153,46 +168,62 @@ impl Scrubber {
 }
 
 /// Scrubs the unpacked bytes of a stream, and packs them again as they were.
-fn scrub_stream(input: impl Read, path: &Path, copy: &Path, watch: &dyn Watch) -> Result<Scrubbed> {
-    let name = label(path);
+fn scrub_stream(input: &mut File, path: &Path, copy: &Path, watch: &dyn Watch) -> Result<Scrubbed> {
     let failed = |error: std::io::Error| Error::io(path.display().to_string(), &error);
-    let mut input = input;
     let mut magic = [0; 2];
-    let read = read_full(&mut input, &mut magic).map_err(failed)?;
-    let is_packed = magic == [0x1f, 0x8b];
-    let mut input = magic.get(..read).unwrap_or_default().chain(input);
-    let mut output = Output::create(copy, is_packed)?;
-    let (mut unpacker, mut buffer) = (Unpacker::default(), vec![0; CHUNK_BYTES]);
-    let (mut scrubber, mut removal) = (None, Removal::default());
-    let mut take = |plain: &[u8]| -> Result<()> {
+    read_full(input, &mut magic).map_err(failed)?;
+    let mut removal = Removal::default();
+    input.rewind().map_err(failed)?;
+    push_all(input, path, &mut removal, watch, &mut |scrubbed| {
+        scrubbed.clear();
+        Ok(())
+    })?;
+    removal.end_learning();
+    input.rewind().map_err(failed)?;
+    let mut output = Output::create(copy, magic == [0x1f, 0x8b])?;
+    let damage = push_all(input, path, &mut removal, watch, &mut |scrubbed| output.write(scrubbed))?;
+    output.finish()?;
+    Ok(Scrubbed { removed: removal.counts(), is_damaged: damage.is_some() })
+}
+
+/// Gives all unpacked bytes to a scrubber, and what it writes to `take`, which empties it. Returns the damage of the file.
+fn push_all(
+    input: &mut File,
+    path: &Path,
+    removal: &mut Removal,
+    watch: &dyn Watch,
+    take: &mut dyn FnMut(&mut Vec<u8>) -> Result<()>,
+) -> Result<Option<(ProblemKind, u64)>> {
+    let name = label(path);
+    let (mut unpacker, mut buffer, mut scrubbed) = (Unpacker::default(), vec![0; CHUNK_BYTES], Vec::new());
+    let mut scrubber = None;
+    let mut push = |plain: &[u8]| -> Result<()> {
         let scrubber = match &mut scrubber {
             Some(scrubber) => scrubber,
             none => none.insert(Scrubber::of(&name, plain)?),
         };
-        scrubber.push(plain, &mut removal, &mut output.scrubbed);
-        output.write()
+        scrubber.push(plain, removal, &mut scrubbed);
+        take(&mut scrubbed)
     };
     loop {
-        let read = read_full(&mut input, &mut buffer).map_err(failed)?;
+        let read = read_full(input, &mut buffer).map_err(|error| Error::io(path.display().to_string(), &error))?;
         if read == 0 {
             break;
         }
         watch::check(watch, &name)?;
-        unpacker.push(buffer.get(..read).unwrap_or_default(), &mut take)?;
+        unpacker.push(buffer.get(..read).unwrap_or_default(), &mut push)?;
     }
-    let damage: Option<(ProblemKind, u64)> = unpacker.finish(&mut take)?;
+    let damage = unpacker.finish(&mut push)?;
     if let Some(scrubber) = &mut scrubber {
-        scrubber.finish(&mut removal, &mut output.scrubbed);
+        scrubber.finish(removal, &mut scrubbed);
     }
-    output.finish()?;
-    Ok(Scrubbed { removed: removal.counts(), is_damaged: damage.is_some() })
+    take(&mut scrubbed)?;
+    Ok(damage)
 }
 
 /// The file that is written, packed or not.
 struct Output {
     path: PathBuf,
-    /// Scrubbed and not yet written.
-    scrubbed: Vec<u8>,
     plain: Option<BufWriter<File>>,
     packed: Option<GzEncoder<BufWriter<File>>>,
 }
@@ -204,18 +235,18 @@ impl Output {
         if is_packed {
             packed = plain.take().map(|writer| GzEncoder::new(writer, Compression::default()));
         }
-        Ok(Self { path: path.to_owned(), scrubbed: Vec::new(), plain, packed })
+        Ok(Self { path: path.to_owned(), plain, packed })
     }
 
-    fn write(&mut self) -> Result<()> {
-        let plain = self.plain.as_mut().map_or(Ok(()), |plain| plain.write_all(&self.scrubbed));
-        let packed = self.packed.as_mut().map_or(Ok(()), |packed| packed.write_all(&self.scrubbed));
-        self.scrubbed.clear();
+    /// Writes and removes the bytes.
+    fn write(&mut self, bytes: &mut Vec<u8>) -> Result<()> {
+        let plain = self.plain.as_mut().map_or(Ok(()), |plain| plain.write_all(bytes));
+        let packed = self.packed.as_mut().map_or(Ok(()), |packed| packed.write_all(bytes));
+        bytes.clear();
         plain.and(packed).map_err(|error| Error::io(self.path.display().to_string(), &error))
     }
 
-    fn finish(mut self) -> Result<()> {
-        self.write()?;
+    fn finish(self) -> Result<()> {
         let packed = self.packed.map(GzEncoder::finish).transpose();
         let flushed = packed.and_then(|packed| packed.or(self.plain).map_or(Ok(()), |mut plain| plain.flush()));
         flushed.map_err(|error| Error::io(self.path.display().to_string(), &error))

@@ -12,11 +12,14 @@ type Kinds = BTreeMap<String, Vec<String>>;
 
 struct Rules {
     environment: String,
+    names: String,
+    name_variables: Vec<String>,
+    name_settings: Vec<String>,
     keys: Kinds,
     tables: Kinds,
     setting_rows: Kinds,
 }
-from_json!(Rules { environment, keys, tables, setting_rows });
+from_json!(Rules { environment, names, name_variables, name_settings, keys, tables, setting_rows });
 
 static RULES: LazyLock<Rules> = LazyLock::new(|| embedded(json::read(include_str!("../../../patterns/scrub.json"))));
 
@@ -43,24 +46,61 @@ pub(super) fn is_environment(kind: &str) -> bool {
     kind == RULES.environment
 }
 
+/// Whether the value of this member or variable is the name of a host or user.
+fn is_name(key: &str) -> bool {
+    kind_of_key(key) == Some(RULES.names.as_str())
+        || RULES.name_variables.iter().any(|name| name.eq_ignore_ascii_case(key))
+}
+
 fn kind(kinds: &'static Kinds, is: impl Fn(&str) -> bool) -> Option<&'static str> {
     kinds.iter().find(|(_, names)| names.iter().any(|name| is(name))).map(|(kind, _)| kind.as_str())
 }
 
-/// Replaces private words, and counts what was removed.
+/// Replaces private words, and counts what was removed. Reads a trace first to learn the names of hosts and users in it, because they
+/// may stand in texts before the member that tells them.
 #[derive(Debug, Default)]
 pub(super) struct Removal {
     mask: Mask,
     counts: BTreeMap<&'static str, u64>,
+    has_learned: bool,
 }
 
 impl Removal {
+    /// The trace was read once.
+    pub(super) fn end_learning(&mut self) {
+        self.has_learned = true;
+    }
+
     pub(super) fn text<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
-        self.mask.text(text)
+        if self.has_learned {
+            return self.mask.text(text);
+        }
+        self.mask.learn_users(text);
+        Cow::Borrowed(text)
+    }
+
+    /// A member of an object, or a variable, with its value.
+    pub(super) fn learn(&mut self, key: &str, value: &str) {
+        if !self.has_learned && is_name(key) {
+            self.mask.learn_name(value);
+        }
+    }
+
+    /// A row of a table of settings.
+    pub(super) fn learn_setting(&mut self, texts: &[String]) {
+        let is_name = |text: &String| RULES.name_settings.iter().any(|name| text.ends_with(name.as_str()));
+        if let Some(value) = texts.last().filter(|_| !self.has_learned && texts.iter().any(is_name)) {
+            self.mask.learn_name(value);
+        }
+        for (variable, value) in texts.iter().filter_map(|text| text.split_once('=')) {
+            self.learn(variable, value);
+        }
     }
 
     pub(super) fn add(&mut self, kind: &'static str, count: u64) {
-        *self.counts.entry(kind).or_default() += count;
+        if self.has_learned {
+            *self.counts.entry(kind).or_default() += count;
+        }
     }
 
     /// The removed things, by title.

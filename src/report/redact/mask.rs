@@ -3,12 +3,19 @@
 //! Public words stay where they are: rules and patterns match the same names as before, and equal texts stay equal. A word is
 //! replaced by a code that no vocabulary contains, so a redacted report of the copy has the same placeholders. A code of a secret
 //! or a host still looks like one. Private words keep the public words in them (`zorblaxgemm` still is a gemm).
+//!
+//! Two things are replaced although all their words may be public: names of hosts and users that the trace tells ([`names`]), and
+//! paths but for what is inside a public package ([`paths`]).
+
+mod names;
+mod paths;
 
 use super::rules::PATTERNS;
-use super::scanner::{is_key, is_word, replace_groups, replace_matches};
+use super::scanner::{Boundaries, is_key, replace_groups, replace_matches};
 use super::vocabulary::{MangledPart, Privacy, are_codes, contained_public_word, mangled, mangled_parts, privacy};
 use super::words::{each_segment, tokens};
 use super::{Redaction, vocabulary::is_public};
+use names::Names;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,12 +28,44 @@ const LAST_MARK: u32 = 0x10_FFFD;
 const CODE_LETTERS: [char; 19] =
     ['b', 'c', 'd', 'f', 'g', 'h', 'j', 'k', 'l', 'm', 'n', 'p', 'r', 's', 't', 'v', 'w', 'x', 'z'];
 
+fn is_mark(letter: char) -> bool {
+    letter as u32 >= FIRST_MARK
+}
+
+/// The codes of replaced parts of a text, each with a mark in the text.
+#[derive(Default)]
+struct Kept(Vec<String>);
+
+impl Kept {
+    /// The mark of the next code. `None` if there are too many.
+    fn mark(&mut self, code: String) -> Option<String> {
+        let mark = u32::try_from(self.0.len()).ok().and_then(|number| FIRST_MARK.checked_add(number));
+        let mark = mark.filter(|mark| *mark <= LAST_MARK).and_then(char::from_u32)?;
+        self.0.push(code);
+        Some(mark.to_string())
+    }
+
+    /// The text with codes for marks.
+    fn expanded(&self, text: &str) -> String {
+        if self.0.is_empty() {
+            return text.to_owned();
+        }
+        let expand = |letter: char| {
+            let number = (letter as u32).checked_sub(FIRST_MARK).and_then(|number| usize::try_from(number).ok());
+            number.and_then(|number| self.0.get(number)).cloned().unwrap_or_else(|| letter.to_string())
+        };
+        text.chars().map(expand).collect()
+    }
+}
+
 /// Replaces private words, each always by the same code.
 #[derive(Debug, Default)]
 pub(crate) struct Mask {
     codes: BTreeMap<(Redaction, String), String>,
     /// Masked texts by original; `None` if nothing was replaced. Texts of traces repeat.
     cache: HashMap<String, Option<String>>,
+    /// Names of hosts and users, which are removed wherever they stand.
+    names: Names,
 }
 
 /// Limits of the cache: texts that repeat are names, which are short and few.
@@ -34,6 +73,19 @@ const MAX_CACHED_TEXTS: usize = 1 << 16;
 const MAX_CACHED_BYTES: usize = 1 << 10;
 
 impl Mask {
+    /// Removes this name of a host or user from all texts that follow.
+    pub(crate) fn learn_name(&mut self, name: &str) {
+        self.names.learn(name);
+    }
+
+    /// The same for the user whose home folder is in the text.
+    pub(crate) fn learn_users(&mut self, text: &str) {
+        if text.contains("home") || text.contains("Users") {
+            let users = PATTERNS.home.captures_iter(text).filter_map(|captures| captures.get(1));
+            users.for_each(|user| self.names.learn(user.as_str()));
+        }
+    }
+
     /// The text without its private words.
     pub(crate) fn text<'a>(&mut self, text: &'a str) -> Cow<'a, str> {
         if is_number(text) {
@@ -50,38 +102,34 @@ impl Mask {
     }
 
     fn masked(&mut self, text: &str) -> String {
-        let is_mark = |letter: char| letter as u32 >= FIRST_MARK;
         if let Some((name, suffix)) = mangled(text) {
-            return if is_public(text) { text.to_owned() } else { self.mangled(name) + &self.suffix(suffix) };
+            let has_name = mangled_parts(name).iter().any(|part| match part {
+                MangledPart::Identifier(identifier) => self.names.first_in(identifier).is_some(),
+                MangledPart::Codes(_) => false,
+            });
+            let is_kept = is_public(text) && !has_name;
+            return if is_kept { text.to_owned() } else { self.mangled(name) + &self.suffix(suffix) };
         }
-        if is_public(text) && !may_match(text) {
+        if is_public(text) && !may_match(text) && self.names.first_in(text).is_none() {
             return text.to_owned();
         }
-        let mut parts: Vec<String> = Vec::new();
+        let mut kept = Kept::default();
         let mut masked = text.replace(is_mark, "?");
-        let mut keep = |code: String| {
-            let mark = u32::try_from(parts.len()).ok().and_then(|number| FIRST_MARK.checked_add(number));
-            let mark = mark.filter(|mark| *mark <= LAST_MARK).and_then(char::from_u32)?;
-            parts.push(code);
-            Some(mark.to_string())
-        };
-        let mut secret = |found: &str| keep(format!("hf_zq{}", self.code(Redaction::Secrets, found)));
+        let mut secret = |found: &str| kept.mark(format!("hf_zq{}", self.code(Redaction::Secrets, found)));
         let mut assign_secret = |found: &str| if is_public(found) { None } else { secret(found) };
-        masked = replace_matches(&PATTERNS.secrets, char::is_alphanumeric, &masked, &mut assign_secret);
+        masked = replace_matches(&PATTERNS.secrets, Boundaries::PARTS, &masked, &mut assign_secret);
         let mut assign_key = |found: &str| if is_key(found) { secret(found) } else { None };
-        masked = replace_matches(&PATTERNS.long_hex, char::is_alphanumeric, &masked, &mut assign_key);
+        masked = replace_matches(&PATTERNS.long_hex, Boundaries::PARTS, &masked, &mut assign_key);
         masked = replace_groups(&PATTERNS.secret_values, &masked, &mut |found| {
             if is_number(found) || found.contains(is_mark) { None } else { secret(found) }
         });
-        masked = replace_matches(&PATTERNS.machines, is_word, &masked, &mut |found| {
-            keep(format!("zq{}.local", self.code(Redaction::Machines, found)))
+        masked = replace_matches(&PATTERNS.machines, Boundaries::PARTS, &masked, &mut |found| {
+            kept.mark(format!("zq{}.local", self.code(Redaction::Machines, found)))
         });
+        masked = self.without_paths(&masked, &mut kept);
+        masked = self.without_names(&masked, &mut |code| kept.mark(code));
         masked = self.tokens(&masked);
-        let expand = |letter: char| {
-            let number = (letter as u32).checked_sub(FIRST_MARK).and_then(|number| usize::try_from(number).ok());
-            number.and_then(|number| parts.get(number)).cloned().unwrap_or_else(|| letter.to_string())
-        };
-        if parts.is_empty() { masked } else { masked.chars().map(expand).collect() }
+        kept.expanded(&masked)
     }
 
     /// The number of distinct texts that were replaced, by kind.
@@ -101,7 +149,8 @@ impl Mask {
                 MangledPart::Codes(codes) if are_codes(codes) => out += codes,
                 MangledPart::Codes(codes) => out += &self.tokens(codes),
                 MangledPart::Identifier(identifier) => {
-                    let identifier = self.tokens(identifier);
+                    let identifier = self.without_names(identifier, &mut Some);
+                    let identifier = self.tokens(&identifier);
                     out += &format!("{}{identifier}", identifier.len());
                 }
             }
@@ -111,6 +160,18 @@ impl Mask {
 
     fn suffix(&mut self, suffix: &str) -> String {
         if suffix.is_empty() { String::new() } else { format!(".{}", self.tokens(suffix)) }
+    }
+
+    /// The text with a code for each learned name. `keep` is given the codes.
+    fn without_names(&mut self, text: &str, keep: &mut dyn FnMut(String) -> Option<String>) -> String {
+        let (mut out, mut rest) = (String::new(), text);
+        while let Some(place) = self.names.first_in(rest) {
+            let name = rest.get(place.clone()).unwrap_or_default();
+            out += rest.get(..place.start).unwrap_or_default();
+            out += &keep(format!("zq{}", self.code(Redaction::Machines, name))).unwrap_or_default();
+            rest = rest.get(place.end..).unwrap_or_default();
+        }
+        out + rest
     }
 
     fn tokens(&mut self, text: &str) -> String {
@@ -182,9 +243,10 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.parse::<f64>().is_ok() && text.starts_with(|first: char| !first.is_ascii_alphabetic())
 }
 
-/// Whether a text of public words can still match a pattern of private text: addresses and names of hosts have digits or dots.
+/// Whether a text of public words can still match a pattern of private text: addresses and names of hosts have digits or dots,
+/// paths have slashes.
 fn may_match(text: &str) -> bool {
-    text.contains(['.', '@', ':', '=', '-']) || text.contains(|letter: char| letter.is_ascii_digit())
+    text.contains(['.', '@', ':', '=', '-', '/', '\\']) || text.contains(|letter: char| letter.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -214,6 +276,56 @@ mod tests {
             let masked = mask.text(private).into_owned();
             assert_ne!(masked, private);
             assert!(letters.iter().all(|part| !masked.contains(part)), "{private}: {masked}");
+        }
+    }
+
+    #[test]
+    fn paths_keep_their_extension_and_what_is_inside_a_public_package() {
+        let mut mask = Mask::default();
+        for (path, form) in [
+            ("/home/ZQ/secret_project/x.py", "/home/*/*.py"),
+            ("kernel_/home/copy/kernel.py", "*.py"),
+            ("/data/secret_project/x.py(12): forward", "/zq/*.py(12): forward"),
+            ("/opt/venv/lib/python3.11/site-packages/torch/nn/x.py(1): f", "/zq/*/torch/nn/x.py(1): f"),
+            ("vllm/zorblax/attention.py(1): forward", "vllm/*/attention.py(1): forward"),
+            ("torch/nn/functional.py(2000): softmax", "torch/nn/functional.py(2000): softmax"),
+            ("zorblax/attention.py(1): forward", "*.py(1): forward"),
+            ("threading.py(982): run", "threading.py(982): run"),
+            ("aten::/data/secret/x.py(1): forward", "aten::/zq/*.py(1): forward"),
+            ("C:\\data\\secret\\x.json", "C:\\*.json"),
+            ("/data/secret/", "/zq/*/"),
+            ("jit(step)/jit(main)/while/body/add", "jit(step)/jit(main)/while/body/add"),
+        ] {
+            let masked = mask.text(path).into_owned();
+            let mut rest = masked.as_str();
+            for part in form.split('*').filter(|part| !part.is_empty()) {
+                rest = rest.split_once(part).unwrap_or_else(|| panic!("{path}: {masked}")).1;
+            }
+            assert!(!masked.contains("secret") && (form.contains('*') || masked == form), "{path}: {masked}");
+        }
+        assert_eq!(mask.text("/data/secret/x.py"), mask.text("/data/secret/x.py"));
+        assert_ne!(mask.text("/data/secret/x.py"), mask.text("/data/secret/y.py"));
+    }
+
+    #[test]
+    fn names_of_hosts_that_the_trace_tells_are_removed_wherever_they_stand() {
+        let mut mask = Mask::default();
+        ["host-secret-17.example.com", "kernel", "copy", "4711", "localhost"]
+            .iter()
+            .for_each(|name| mask.learn_name(name));
+        mask.learn_users("/home/gemm-copy2/x");
+        for text in [
+            "gemm_host_secret_17<float>",
+            "HOST-SECRET-17",
+            "_Z14host_secret_17v",
+            "at host-secret-17.example.com",
+            "gemm_copy2",
+        ] {
+            let masked = mask.text(text).into_owned();
+            assert!(!masked.to_lowercase().contains("secret") && !masked.contains("copy"), "{text}: {masked}");
+        }
+        for kept in ["copy_kernel", "4711", "host_secret_18", "ghost_secret_17"] {
+            assert_eq!(mask.text(kept) == kept, kept != "ghost_secret_17", "{kept}");
         }
     }
 

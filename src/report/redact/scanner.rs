@@ -27,10 +27,10 @@ impl Scanner {
         let mut assign = |secret: &str| Some(placeholders.assign(Noun::Secret, secret));
         // A secret may be a part of a name (`kernel_hf_...`), and a name of public words is none (`load_hf_attention`).
         let mut assign_secret = |secret: &str| if is_public(secret) { None } else { assign(secret) };
-        let mut text = replace_matches(&PATTERNS.secrets, char::is_alphanumeric, text, &mut assign_secret);
+        let mut text = replace_matches(&PATTERNS.secrets, Boundaries::PARTS, text, &mut assign_secret);
         if text.len() >= 32 {
             let mut assign_key = |digits: &str| if is_key(digits) { assign(digits) } else { None };
-            text = replace_matches(&PATTERNS.long_hex, char::is_alphanumeric, &text, &mut assign_key);
+            text = replace_matches(&PATTERNS.long_hex, Boundaries::PARTS, &text, &mut assign_key);
         }
         replace_groups(&PATTERNS.secret_values, &text, &mut |value| {
             let is_number = value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -43,13 +43,13 @@ impl Scanner {
         let mut text = self.without_secrets(text);
         if self.kinds.has(Redaction::Machines) {
             let placeholders = &mut self.placeholders;
-            text = replace_matches(&PATTERNS.machines, is_word, &text, &mut |found| {
+            text = replace_matches(&PATTERNS.machines, Boundaries::WORDS, &text, &mut |found| {
                 Some(placeholders.assign(Noun::Host, found.trim_end_matches(['.', ',', '/'])))
             });
         }
         if self.kinds.has(Redaction::Files) && text.contains(['/', '\\', '.']) {
             let placeholders = &mut self.placeholders;
-            text = replace_matches(&PATTERNS.paths, is_word, &text, &mut |path| match public_part(path) {
+            text = replace_matches(&PATTERNS.paths, Boundaries::WORDS, &text, &mut |path| match public_part(path) {
                 Some(part) if part.len() == path.len() => None,
                 Some(part) => Some(part.to_owned()),
                 None => Some(placeholders.assign(Noun::Path, path)),
@@ -102,26 +102,54 @@ pub(super) fn is_key(digits: &str) -> bool {
 
 /// The public part of a path: a whole relative path with public words, or the part inside a public package.
 pub(super) fn public_part(path: &str) -> Option<&str> {
-    let is_absolute = path.starts_with(['/', '~', '$', '\\']) || path.get(1..2) == Some(":");
-    if !is_absolute && is_public(path) {
+    if !is_absolute(path) && is_public(path) {
         return Some(path);
     }
+    part_in_package(path).filter(|inside| is_public(inside))
+}
+
+/// Whether a path begins at a root, a home folder or a variable.
+pub(super) fn is_absolute(path: &str) -> bool {
+    path.starts_with(['/', '~', '$', '\\']) || path.get(1..2) == Some(":")
+}
+
+/// The part of an absolute path that is inside a public package.
+pub(super) fn part_in_package(path: &str) -> Option<&str> {
     let in_folder = RULES.package_folders.iter().filter_map(|folder| Some(path.rfind(folder.as_str())? + folder.len()));
     let of_package = RULES.packages.iter().filter_map(|package| Some(path.rfind(&format!("/{package}/"))? + 1));
     let inside = path.get(in_folder.max().or_else(|| of_package.max())?..)?;
-    let package = inside.split(['/', '\\']).next()?;
-    (RULES.packages.iter().any(|name| name == package) && is_public(inside)).then_some(inside)
+    is_in_package(inside).then_some(inside)
+}
+
+/// Whether a relative path begins with a public package.
+pub(super) fn is_in_package(path: &str) -> bool {
+    let package = path.split(['/', '\\']).next();
+    RULES.packages.iter().any(|name| Some(name.as_str()) == package)
 }
 
 pub(super) fn is_word(letter: char) -> bool {
     letter.is_alphanumeric() || letter == '_'
 }
 
-/// Replaces the matches that start and end at boundaries of words, whose letters `is_word` tells. `None` from `with` keeps a
-/// match.
+/// Which letters before and after a match make it a part of a longer word.
+#[derive(Clone, Copy)]
+pub(super) struct Boundaries {
+    pub(super) before: fn(char) -> bool,
+    pub(super) after: fn(char) -> bool,
+}
+
+impl Boundaries {
+    /// Letters, digits, `_` and, before the match, `-`.
+    pub(super) const WORDS: Self = Self { before: |letter| is_word(letter) || letter == '-', after: is_word };
+    /// The same, but `_` divides words.
+    pub(super) const PARTS: Self =
+        Self { before: |letter| letter.is_alphanumeric() || letter == '-', after: char::is_alphanumeric };
+}
+
+/// Replaces the matches that start and end at boundaries of words. `None` from `with` keeps a match.
 pub(super) fn replace_matches(
     pattern: &Regex,
-    is_word: fn(char) -> bool,
+    within: Boundaries,
     text: &str,
     with: &mut dyn FnMut(&str) -> Option<String>,
 ) -> String {
@@ -130,8 +158,8 @@ pub(super) fn replace_matches(
     while let Some(found) = pattern.find_at(text, from) {
         let before = text.get(..found.start()).and_then(|before| before.chars().next_back());
         let after = text.get(found.end()..).and_then(|after| after.chars().next());
-        let starts_word = !before.is_some_and(|letter| is_word(letter) || letter == '-');
-        let ends_word = !after.is_some_and(is_word) || found.as_str().ends_with(['/', '\\']);
+        let starts_word = !before.is_some_and(within.before);
+        let ends_word = !after.is_some_and(within.after) || found.as_str().ends_with(['/', '\\']);
         match (starts_word && ends_word && !found.is_empty()).then(|| with(found.as_str())).flatten() {
             Some(placeholder) => {
                 out += text.get(done..found.start()).unwrap_or_default();
