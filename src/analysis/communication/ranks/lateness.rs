@@ -9,7 +9,8 @@
 //! its host launched. If these differences do not add up to the lateness, such as in the first collective of traces that begin
 //! at different moments, the traces do not show the cause of the rest.
 
-use super::matching::{Call, OperationCalls, Preparation, RankCall, last_of};
+use super::call::{Call, Preparation};
+use super::matching::{OperationCalls, RankCall, last_of};
 use crate::ordering;
 
 /// Waiting of other ranks for one rank, by cause. Sums over the waiting ranks.

@@ -5,92 +5,22 @@
 //!
 //! Otherwise, the ranks of a process group issue the calls of one operation in the same order, so if all ranks have the same number
 //! of calls, the n-th calls belong together. If the counts differ, the message sizes of the shortest list must fit every longer list at
-//! exactly one offset and cover at least half of it; otherwise nothing is matched. If a log dropped calls, the kept ones are
-//! matched only if the traces have equal counts.
+//! exactly one offset and cover at least half of it. Times check this ([`order`]): if they show that the calls of a rank are some places
+//! later, those are matched; otherwise the order counts, and the result says what it rests on ([`Basis`]). If a log dropped calls, the
+//! kept ones are matched only if the traces have equal counts.
 //!
 //! All calls of the trace are matched, whatever window is selected. The window only limits which part of a call is visible.
 
 use super::RankInput;
+use super::call::{Call, Preparation};
 use super::jobs::JobGroup;
 use super::log::{BEFORE_COLUMNS, CALL_COLUMNS, COUNT_COLUMNS, RankLog, RankWindow};
+use super::order::{self, Order};
 use super::rules::Rules;
 use crate::analysis::communication::operations::SEND_RECEIVE;
 use crate::digits::grouped;
 use crate::ordering;
-use crate::trace::Ns;
 use std::collections::BTreeMap;
-use std::ops::Range;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Call {
-    /// Its number among the collectives of its group.
-    sequence: Option<i64>,
-    bytes: i64,
-    pub(super) start_ns: i64,
-    pub(super) duration_ns: i64,
-    /// The part of the visible time in which it runs and no kernel computes.
-    pub(super) exposed_ns: i64,
-    /// How the rank's GPU spent the time since the previous communication call.
-    pub(super) before: Preparation,
-    /// Start and end of the part inside the window, relative to the start of the call; `None` if the call is outside.
-    visible: Option<(i64, i64)>,
-}
-
-/// How a rank's GPU spent the time before a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Preparation {
-    /// Idle, and the next op was not launched yet.
-    pub(super) host_late_ns: i64,
-    /// At least one op ran that is not communication.
-    pub(super) work_ns: i64,
-    /// In calls that were not matched.
-    pub(super) communication_ns: i64,
-    /// Idle after the launch of the next op, or with an unknown launch.
-    pub(super) other_idle_ns: i64,
-}
-
-impl Call {
-    /// A fully visible call.
-    fn new([bytes, start_ns, duration_ns, exposed_ns]: [i64; 4], sequence: Option<i64>, before: Preparation) -> Self {
-        let exposed_ns = exposed_ns.clamp(0, duration_ns);
-        Self { sequence, bytes, start_ns, duration_ns, exposed_ns, before, visible: Some((0, duration_ns)) }
-    }
-
-    /// The visible part of the waiting until only this transfer remains.
-    pub(super) fn waiting_ns(&self, transfer_ns: i64) -> i64 {
-        self.visible_part_ns(0..self.duration_ns.saturating_sub(transfer_ns))
-    }
-
-    /// The same call limited to a window, with the exposed time inside the window.
-    fn within(self, window: &RankWindow, exposed_ns: i64) -> Self {
-        let overlaps = window.window().overlaps(Ns(self.start_ns), Ns(self.end_ns()));
-        let offset = |time: i64| time.saturating_sub(self.start_ns).clamp(0, self.duration_ns);
-        let (from, to) = (offset(window.from_ns), offset(window.to_ns));
-        let visible = (overlaps && from <= to).then_some((from, to));
-        Self { visible, exposed_ns: exposed_ns.clamp(0, visible.map_or(0, |(from, to)| to - from)), ..self }
-    }
-
-    pub(super) fn end_ns(&self) -> i64 {
-        self.start_ns.saturating_add(self.duration_ns)
-    }
-
-    /// The visible duration; `None` if the call is outside the window.
-    pub(super) fn visible_ns(&self) -> Option<i64> {
-        self.visible.map(|(from, to)| to - from)
-    }
-
-    /// The visible part of a range of times relative to the start of the call.
-    /// The share of its visible time in which no kernel computes.
-    pub(super) fn exposed_share(&self) -> f64 {
-        let visible_ns = self.visible_part_ns(0..self.duration_ns);
-        self.exposed_ns as f64 / visible_ns.max(self.exposed_ns).max(1) as f64
-    }
-
-    fn visible_part_ns(&self, range: Range<i64>) -> i64 {
-        let (from, to) = self.visible.unwrap_or((0, 0));
-        (to.min(range.end) - from.max(range.start)).max(0)
-    }
-}
 
 /// A rank's index in its job, and one of its calls.
 pub(super) type RankCall<'a> = (usize, &'a Call);
@@ -118,12 +48,52 @@ pub(super) struct OperationCalls {
 pub(super) struct Alignment {
     /// For each rank the indices of its matched calls, those of one collective at the same place.
     matched: Vec<Vec<usize>>,
+    pub(super) basis: Basis,
+}
+
+/// Why calls are said to belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Basis {
+    /// The traces number them.
+    Numbers,
+    /// They are in the same order, and ran at the same time.
+    OrderAndTimes,
+    /// They ran at the same time; those at the same place did not.
+    Times,
+    /// They are in the same order. Their times show nothing.
+    Order,
+}
+
+impl Basis {
+    /// A sentence about so many collectives. `None` if nothing limits the match.
+    fn note(self, count: usize) -> Option<String> {
+        let (are, count) = (if count == 1 { "collective is" } else { "collectives are" }, grouped(count as u64));
+        match self {
+            Self::Numbers => None,
+            Self::OrderAndTimes => Some(format!(
+                "{count} {are} matched by the order of the calls, because the traces do not number them; the times of the calls agree."
+            )),
+            Self::Times => Some(format!(
+                "{count} {are} matched by the times of the calls, because the traces do not number them: calls at the same place \
+                 of the order did not run at the same time, so a trace lacks the first ones."
+            )),
+            Self::Order => Some(format!(
+                "{count} {are} matched by the order of the calls, because the traces do not number them. Their times do not show \
+                 whether they belong together: the clocks differ, or a trace lacks calls. In the second case the waiting is wrong."
+            )),
+        }
+    }
 }
 
 impl Alignment {
-    /// The calls of each rank from its offset on, `count` of them.
-    fn consecutive(offsets: &[usize], count: usize) -> Self {
-        Self { matched: offsets.iter().map(|offset| (*offset..offset + count).collect()).collect() }
+    /// All calls, if those of each rank are so many places later than those of the shortest list, which has `count`.
+    fn shifted(ranks: &CallsByRank, shifts: &[isize], count: usize, basis: Basis) -> Self {
+        let length = |places: usize| isize::try_from(places).unwrap_or(isize::MAX);
+        let from = shifts.iter().map(|shift| -shift).max().unwrap_or(0).max(0);
+        let ends = ranks.iter().zip(shifts).map(|((_, calls), shift)| length(calls.len()) - shift);
+        let to = ends.min().unwrap_or(0).min(length(count));
+        let places = |shift: &isize| (from..to).filter_map(|place| usize::try_from(place + shift).ok()).collect();
+        Self { matched: shifts.iter().map(places).collect(), basis }
     }
 
     /// The calls whose numbers all ranks have, each as often. `None` unless all calls are numbered.
@@ -141,7 +111,7 @@ impl Alignment {
         for of_ranks in indices.into_values().filter(is_common) {
             matched.iter_mut().zip(of_ranks).for_each(|(matched, own)| matched.extend(own));
         }
-        Some(Self { matched })
+        Some(Self { matched, basis: Basis::Numbers })
     }
 
     /// The calls of each matched collective.
@@ -274,16 +244,29 @@ fn align(operation: &str, ranks: &CallsByRank, counts: &[usize], rules: &Rules) 
     if has_dropped && !same_counts {
         return Err(MatchFailure::DroppedCalls);
     }
-    let mut offsets = Vec::new();
+    let (mut shifts, mut basis) = (Vec::new(), Basis::OrderAndTimes);
     for (_, calls) in ranks {
         let offset = if same_counts {
             sizes_match(shortest, calls, has_equal_sizes, &mut budget).then_some(0).ok_or(MatchFailure::Sizes)
         } else {
             unique_offset(shortest, calls, has_equal_sizes, &mut budget).ok_or(MatchFailure::Counts)
         };
-        offsets.push(offset?);
+        let by_order = offset.ok().and_then(|offset| isize::try_from(offset).ok());
+        let sizes_agree =
+            &mut |shift| !has_equal_sizes || order::pairs(shortest, calls, shift).all(has_same_size(&mut budget));
+        match order::check(shortest, calls, by_order, sizes_agree) {
+            Order::Agrees => {}
+            Order::Shifted(shift) => {
+                shifts.push(shift);
+                basis = basis.max(Basis::Times);
+                continue;
+            }
+            Order::Unknown => basis = Basis::Order,
+        }
+        offset?;
+        shifts.extend(by_order);
     }
-    let alignment = Alignment::consecutive(&offsets, shortest.len());
+    let alignment = Alignment::shifted(ranks, &shifts, shortest.len(), basis);
     let sequences_agree = |calls: Vec<RankCall>| {
         let mut sequences = calls.iter().filter_map(|(_, call)| call.sequence);
         sequences.next().is_none_or(|first| sequences.all(|sequence| sequence == first))
@@ -316,10 +299,15 @@ fn sizes_match(a: &[Call], b: &[Call], has_equal_sizes: bool, budget: &mut usize
     if !has_equal_sizes {
         return true;
     }
-    a.iter().zip(b).all(|(a, b)| {
+    a.iter().zip(b).all(has_same_size(budget))
+}
+
+/// Whether two known sizes are equal. False once the budget is used up.
+fn has_same_size(budget: &mut usize) -> impl FnMut((&Call, &Call)) -> bool {
+    |(a, b)| {
         *budget = budget.saturating_sub(1);
         *budget > 0 && (a.bytes == b.bytes || a.bytes < 0 || b.bytes < 0)
-    })
+    }
 }
 
 /// One matched collective that is visible on at least one rank.
@@ -426,6 +414,16 @@ pub(super) fn unmatched_notes(operations: &[OperationCalls]) -> Vec<String> {
         .into_iter()
         .map(|(reason, count)| format!("{} calls are not matched: {reason}.", grouped(count as u64)))
         .collect()
+}
+
+/// One sentence per reason why calls were matched, unless the traces number them.
+pub(super) fn match_notes(operations: &[OperationCalls]) -> Vec<String> {
+    let mut counts: BTreeMap<Basis, usize> = BTreeMap::new();
+    for (operation, alignment) in operations.iter().filter_map(|own| Some((own, own.alignment.as_ref().ok()?))) {
+        *counts.entry(alignment.basis).or_default() += operation.matched;
+    }
+    let matched = counts.into_iter().filter(|(_, count)| *count > 0);
+    matched.filter_map(|(basis, count)| basis.note(count)).collect()
 }
 
 /// The index of the call that alone is the shortest, whose rank arrives last.

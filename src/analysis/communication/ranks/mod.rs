@@ -33,6 +33,7 @@
 //! Words and thresholds are in `patterns/ranks.json`; `report::ranks` writes the result as text, tables and JSON
 //! (`gpuprism-ranks/1`).
 
+mod call;
 mod clocks;
 mod compute;
 mod experts;
@@ -41,6 +42,7 @@ mod jobs;
 mod lateness;
 mod log;
 mod matching;
+mod order;
 mod rules;
 pub(crate) mod sections;
 mod step_log;

@@ -1,6 +1,7 @@
 //! Builds the tables of ranks. If there are several jobs, the first column names the job.
 
-use super::matching::{Call, OperationCalls, Participant};
+use super::call::Call;
+use super::matching::{OperationCalls, Participant};
 use super::{Job, Rank, Source, UngroupedFile, WindowSelection};
 use crate::analysis::communication::{percent, skews_pct};
 use crate::analysis::section::{Pct, Sections, TypedSection, section};

@@ -316,7 +316,7 @@ fn calls_with_different_counts_are_matched_only_if_sizes_fit_at_one_offset() {
     let counts = |a: &[u64], b: &[u64]| {
         let found = grouped(&[rank(0, a), rank(1, b)]);
         let job = &found.jobs[0];
-        assert_eq!(job.unmatched > 0, !job.limits.is_empty(), "{:?}", job.limits);
+        assert_eq!(job.unmatched > 0, has_limit(job, "are not matched"), "{:?}", job.limits);
         (job.matched, job.unmatched)
     };
     assert_eq!(counts(&[1, 2, 3], &[1, 2, 3]), (3, 0));
@@ -325,6 +325,33 @@ fn calls_with_different_counts_are_matched_only_if_sizes_fit_at_one_offset() {
     assert_eq!(counts(&[1, 2, 3], &[4, 5]), (0, 5), "they fit nowhere");
     assert_eq!(counts(&[1, 2, 3, 4, 5], &[3, 4]), (0, 7), "less than half of the longer list");
     assert_eq!(counts(&[1, 2, 3], &[1, 2, 4]), (0, 6), "equal counts, different sizes");
+}
+
+#[test]
+fn calls_without_numbers_are_matched_by_order_only_if_no_time_contradicts_it() {
+    // Uneven steps; the second rank arrives late, and leaves with the first.
+    let starts = |from: usize| (from..from + 8).map(|step| (step * step * 100 + step * 1_000) as i64);
+    let rank = |rank: u32, from: usize, clock: i64| {
+        let late = if rank == 1 { 30 } else { 0 };
+        let ops: Vec<Op> = starts(from).map(|start| (ALL_REDUCE, start + late + clock, 50 - late, Some(64))).collect();
+        log_of_rank(rank, 2, &ops)
+    };
+    let job = |from: usize, clock: i64| grouped(&[rank(0, 0, 0), rank(1, from, clock)]).jobs.remove(0);
+    let wait = |job: &Job| job.ranks.iter().map(|rank| rank.wait_ns).sum::<i64>();
+    let same = job(0, 0);
+    assert_eq!((same.matched, same.unmatched, wait(&same)), (8, 0, 240));
+    assert!(has_limit(&same, "by the order of the calls") && has_limit(&same, "times of the calls agree"));
+    let later = job(1, 0);
+    assert_eq!(
+        (later.matched, later.unmatched, wait(&later)),
+        (7, 2, 210),
+        "each rank has a call that the other lacks"
+    );
+    assert!(has_limit(&later, "by the times of the calls"), "{:?}", later.limits);
+    let other_clock = job(0, 70_000);
+    assert_eq!((other_clock.matched, other_clock.unmatched), (8, 0), "ends differ by the same time");
+    assert!(has_limit(&other_clock, "do not show whether they belong together"), "{:?}", other_clock.limits);
+    assert_eq!(job(1, 70_000).matched, 7, "at the next place they do");
 }
 
 #[test]

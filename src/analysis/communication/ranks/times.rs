@@ -5,7 +5,7 @@ use super::experts::set_expert_times;
 use super::jobs::{JobGroup, Member};
 use super::lateness::{Delay, delays};
 use super::log::{KERNEL_COLUMNS, TIME_COLUMNS};
-use super::matching::{OperationCalls, unmatched_notes};
+use super::matching::{OperationCalls, match_notes, unmatched_notes};
 use super::rules::Rules;
 use super::{Job, Rank, RankInput, SlowKernel, Source, TimeParts, WindowSelection};
 use crate::analysis::communication::percent;
@@ -262,6 +262,7 @@ fn limits(group: &JobGroup, inputs: &[RankInput], operations: &[OperationCalls])
                 .to_owned(),
         );
     }
+    limits.extend(match_notes(operations));
     limits.extend(unmatched_notes(operations));
     let logs = || group.members.iter().filter_map(|member| inputs.get(member.log)).map(|input| input.log);
     let dropped: i64 = logs().map(|log| log.left_out.max(0)).fold(0, i64::saturating_add);
