@@ -1,7 +1,8 @@
 //! GPUs and processes of a rocpd database. Their ids belong to the tables of one UUID: two hosts number their GPUs alike, and
 //! containers their processes. Reads the small tables of all UUIDs once, before the large ones.
 //!
-//! A GPU is known by its host, its number on the host and its own UUID; a process by its host and the UUID of its tables. Labels
+//! A GPU is known by its host and its number on the host, which all processes and containers of the host share: the column `uuid` of
+//! agents has the PCI id of the model, or differs between processes. A process is known by its host and the UUID of its tables. Labels
 //! have only what tells them apart: of a single host, GPUs have their numbers and processes their pids.
 
 use super::Import;
@@ -38,7 +39,6 @@ pub(super) struct Agent {
     pub(super) name: String,
     pub(super) compute_units: Option<u32>,
     host: i64,
-    uuid: i64,
 }
 
 /// The places of all UUIDs, by the endings of their tables.
@@ -73,16 +73,8 @@ impl Places {
             });
         }
         if let Some(table) = table("rocpd_info_agent") {
-            let columns: &[&[&str]] = &[
-                &["id"],
-                &["type"],
-                &["absolute_index"],
-                &["product_name"],
-                &["name"],
-                &["extdata"],
-                &["nid"],
-                &["uuid"],
-            ];
+            let columns: &[&[&str]] =
+                &[&["id"], &["type"], &["absolute_index"], &["product_name"], &["name"], &["extdata"], &["nid"]];
             import.scan(table, columns, &mut |_, cells| {
                 let Some(id) = cells.int(0) else { return };
                 place.agents.insert(id, agent(id, cells));
@@ -96,7 +88,7 @@ impl Places {
         let mut processes = Labels::default();
         for (suffix, place) in &self.0 {
             for agent in place.agents.values().filter(|agent| agent.is_gpu) {
-                devices.add(place.names_of_device(agent), (place.host(agent.host), agent.device.clone(), agent.uuid));
+                devices.add(place.names_of_device(agent), (place.host(agent.host), agent.device.clone()));
             }
             for (id, (pid, _)) in &place.processes {
                 processes.add(place.names_of_process(suffix, *id, *pid), (suffix.clone(), *id));
@@ -139,14 +131,9 @@ impl Place {
     }
 
     /// Labels of a device, each with more detail than the one before. Those with a host are written like those of merged ranks.
-    fn names_of_device(&self, agent: &Agent) -> [String; 4] {
+    fn names_of_device(&self, agent: &Agent) -> [String; 3] {
         let (host, number) = (self.host(agent.host), &agent.device);
-        [
-            number.clone(),
-            format!("[{}] {number}", host.name),
-            format!("[{} {}] {number}", host.name, host.id),
-            format!("[{} {} {:x}] {number}", host.name, host.id, agent.uuid),
-        ]
+        [number.clone(), format!("[{}] {number}", host.name), format!("[{} {}] {number}", host.name, host.id)]
     }
 
     /// The same for a process, with its pid.
@@ -162,19 +149,19 @@ impl Place {
 }
 
 /// Finds how much detail labels need so that no two things share one.
-struct Labels<L, T> {
+struct Labels<L, T, const LEVELS: usize> {
     /// By label of each level of detail: the things that it names.
-    levels: [BTreeMap<L, BTreeSet<T>>; 4],
+    levels: [BTreeMap<L, BTreeSet<T>>; LEVELS],
 }
 
-impl<L, T> Default for Labels<L, T> {
+impl<L, T, const LEVELS: usize> Default for Labels<L, T, LEVELS> {
     fn default() -> Self {
         Self { levels: std::array::from_fn(|_| BTreeMap::new()) }
     }
 }
 
-impl<L: Ord, T: Ord + Clone> Labels<L, T> {
-    fn add(&mut self, labels: [L; 4], thing: T) {
+impl<L: Ord, T: Ord + Clone, const LEVELS: usize> Labels<L, T, LEVELS> {
+    fn add(&mut self, labels: [L; LEVELS], thing: T) {
         for (level, label) in self.levels.iter_mut().zip(labels) {
             level.entry(label).or_default().insert(thing.clone());
         }
@@ -196,6 +183,5 @@ fn agent(id: i64, cells: &Cells<'_>) -> Agent {
         name: name.into_owned(),
         compute_units: compute_units.map(|count| count as u32).filter(|count| *count > 0),
         host: cells.int(6).unwrap_or_default(),
-        uuid: cells.int(7).unwrap_or_default(),
     }
 }
