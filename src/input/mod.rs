@@ -62,6 +62,8 @@ mod gunzip;
 mod id_table;
 pub(crate) mod known_formats;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
+mod machines;
+#[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 pub mod nsys;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 mod perfetto;

@@ -92,14 +92,14 @@ fn read_table(
             Ok(time) => time,
             Err(problem) => return builder.trace.problems.add(problem, 1, cells.at),
         };
-        let pid = id_format.pid(cells.int(OWNER));
+        let owner = threads.owner_of_op(id_format, cells.int(OWNER));
         let op = GpuOp {
             start,
             duration,
             name: name(cells),
-            device: gpus.device(builder, pid, cells.int(DEVICE)),
+            device: gpus.device(builder, owner, cells.int(DEVICE)),
             stream: cells.int(STREAM).unwrap_or(-1),
-            process: threads.process(builder, pid),
+            process: threads.process(builder, owner),
             kind,
         };
         builder.trace.gpu_ops.push(op, correlation(cells, CORRELATION_ID));
@@ -158,9 +158,9 @@ pub(super) fn read_graph_replays(import: &mut Import<'_>) {
     let columns = [&["start"], &["end"], owner, &["deviceId"], CORRELATION, &["graphExecId", "graphId"]];
     let read = import.scanner.scan(table, &columns, &mut |cells| match times(cells) {
         Ok((start, duration)) => {
-            let pid = id_format.pid(cells.int(OWNER));
-            let device = gpus.device(builder, pid, cells.int(DEVICE));
-            let process = threads.process(builder, pid);
+            let owner = threads.owner_of_op(id_format, cells.int(OWNER));
+            let device = gpus.device(builder, owner, cells.int(DEVICE));
+            let process = threads.process(builder, owner);
             let graph = cells.int(DEVICE + 2).and_then(|graph| u32::try_from(graph).ok());
             let replay = GraphReplay { start, duration, device, process, graph, launch: None };
             builder.add_graph_replay(replay, correlation(cells, DEVICE + 1));

@@ -163,7 +163,7 @@ pub(super) fn read_waits(import: &mut Import<'_>) -> Waits {
         builder.trace.events.cpu += 1;
         match times(cells) {
             Ok((_, duration)) => {
-                let process = threads.process(builder, id_format.pid(cells.int(2)));
+                let process = threads.process(builder, threads.owner(id_format, cells.int(2)));
                 let name = waits.names.of_row(cells, &[3, 4]);
                 waits.add(process, name, Wait { count: 1, total: duration, longest: duration });
             }

@@ -132,6 +132,8 @@ fn read_in(detail: Detail, connection: &Connection, label: &str, progress: &mut 
     }
     import.resolve_names(ops, calls, ranges, waits, &strings);
     payloads.join(&mut import.builder.trace);
+    import.threads.name_machines(&mut import.builder);
+    import.gpus.name_machines(&mut import.builder);
     Ok(import.builder.finish())
 }
 

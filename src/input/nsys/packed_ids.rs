@@ -2,12 +2,14 @@
 
 use super::scanner::Scanner;
 use super::schema::{CUDA_DEVICES, CUDA_GPUS, GPUS, PROCESSES, Role, Schema, Table};
+use crate::input::machines::on_machine;
 use crate::trace::{DeviceId, DeviceProperties, ProcessId, ThreadId, TraceBuilder};
 use foldhash::fast::RandomState;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-/// A global id has the thread in bits 0-23 and the process in bits 24-47.
+/// A global id has the thread in bits 0-23, the process in bits 24-47, and the virtual and the real machine above.
 const THREAD_BITS: u32 = 24;
+const MACHINE_BITS: u32 = 48;
 const THREAD_MASK: i64 = (1 << THREAD_BITS) - 1;
 
 /// The number of a process, thread or GPU that is not recorded.
@@ -29,7 +31,11 @@ impl IdFormat {
         if table.column(PLAIN).is_some() { (Self::Plain, PLAIN) } else { (Self::Global, GLOBAL) }
     }
 
-    pub(super) fn pid(self, value: Option<i64>) -> i64 {
+    fn machine(self, value: Option<i64>) -> Option<i64> {
+        value.filter(|_| self == Self::Global).map(|global| global >> MACHINE_BITS)
+    }
+
+    fn pid(self, value: Option<i64>) -> i64 {
         match (self, value) {
             (_, None) => UNKNOWN,
             (Self::Plain, Some(pid)) => pid,
@@ -38,12 +44,23 @@ impl IdFormat {
     }
 }
 
+/// A process on a machine. Two machines number their processes and GPUs alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Owner {
+    /// The place of the machine in the order of GPU ops.
+    machine: usize,
+    pid: i64,
+}
+
 /// The processes and threads seen so far, with one-entry caches because ids repeat in consecutive rows.
 #[derive(Debug, Default)]
 pub(super) struct ThreadTable {
-    names: HashMap<i64, String, RandomState>,
-    processes: HashMap<i64, ProcessId, RandomState>,
-    last_process: Option<(i64, ProcessId)>,
+    /// By machine, if the table has it, and pid.
+    names: HashMap<(Option<i64>, i64), String, RandomState>,
+    /// The ids of machines that ran GPU ops. Rows with another id belong to the first.
+    machines: Vec<i64>,
+    processes: HashMap<Owner, ProcessId, RandomState>,
+    last_process: Option<(Owner, ProcessId)>,
     threads: HashMap<i64, ThreadId, RandomState>,
     last_thread: Option<(i64, ThreadId)>,
 }
@@ -52,20 +69,58 @@ impl ThreadTable {
     pub(super) fn read(scanner: &mut Scanner<'_>, schema: &Schema) -> Self {
         let Some(table) = schema.find(&PROCESSES) else { return Self::default() };
         let (id_format, column) = IdFormat::of(table);
-        let names = names_by_number(scanner, table, column, &["name"], |id| id_format.pid(Some(id)));
+        let by_id = names_by_number(scanner, table, column, &["name"], |id| id);
+        let by_id: BTreeMap<i64, String> = by_id.into_iter().collect();
+        let mut names = HashMap::default();
+        for (id, name) in by_id {
+            let (machine, pid) = (id_format.machine(Some(id)), id_format.pid(Some(id)));
+            for machine in [machine, None] {
+                names.entry((machine, pid)).or_insert_with(|| name.clone());
+            }
+        }
         Self { names, ..Self::default() }
     }
 
-    pub(super) fn process(&mut self, builder: &mut TraceBuilder, pid: i64) -> ProcessId {
+    /// The process of a GPU op.
+    pub(super) fn owner_of_op(&mut self, id_format: IdFormat, value: Option<i64>) -> Owner {
+        if let Some(machine) = id_format.machine(value)
+            && !self.machines.contains(&machine)
+        {
+            self.machines.push(machine);
+        }
+        self.owner(id_format, value)
+    }
+
+    /// The process of another row.
+    pub(super) fn owner(&self, id_format: IdFormat, value: Option<i64>) -> Owner {
+        let machine = id_format.machine(value).and_then(|id| self.machines.iter().position(|known| *known == id));
+        Owner { machine: machine.unwrap_or(0), pid: id_format.pid(value) }
+    }
+
+    pub(super) fn process(&mut self, builder: &mut TraceBuilder, owner: Owner) -> ProcessId {
         if let Some((last, process)) = self.last_process
-            && last == pid
+            && last == owner
         {
             return process;
         }
-        let name = self.names.get(&pid).map_or("", String::as_str);
-        let process = *self.processes.entry(pid).or_insert_with(|| builder.process(pid, name));
-        self.last_process = Some((pid, process));
+        let machine = self.machines.get(owner.machine).copied();
+        let name = self.names.get(&(machine, owner.pid)).or_else(|| self.names.get(&(None, owner.pid)));
+        let name = name.map_or("", String::as_str);
+        let process = *self.processes.entry(owner).or_insert_with(|| match owner.machine {
+            0 => builder.process(owner.pid, name),
+            machine => builder.process(owner.pid, &on_machine(machine, name)),
+        });
+        self.last_process = Some((owner, process));
         process
+    }
+
+    /// Says of the processes of the first machine, too, on which machine they ran, if there are several.
+    pub(super) fn name_machines(&self, builder: &mut TraceBuilder) {
+        for (_, process) in self.processes.iter().filter(|(owner, _)| owner.machine == 0 && self.machines.len() > 1) {
+            if let Some(process) = builder.trace.processes.get_mut(process.0 as usize) {
+                process.name = on_machine(0, &process.name);
+            }
+        }
     }
 
     /// Returns the thread of a global thread id; without an id, the unknown thread of the unknown process.
@@ -79,7 +134,7 @@ impl ThreadTable {
         let thread = match self.threads.get(&key) {
             Some(&thread) => thread,
             None => {
-                let process = self.process(builder, id_format.pid(value));
+                let process = self.process(builder, self.owner(id_format, value));
                 let tid = match (id_format, value) {
                     (IdFormat::Global, Some(global)) => global & THREAD_MASK,
                     _ => UNKNOWN,
@@ -113,8 +168,9 @@ pub(super) struct Gpus {
     gpus: HashMap<i64, Gpu, RandomState>,
     /// Machine number by pid and CUDA number. Empty unless two processes use one CUDA number for two GPUs.
     machine_numbers: HashMap<(i64, i64), i64, RandomState>,
-    devices: HashMap<i64, DeviceId, RandomState>,
-    last: Option<((i64, i64), DeviceId)>,
+    /// By machine and number.
+    devices: HashMap<(usize, i64), DeviceId, RandomState>,
+    last: Option<((Owner, i64), DeviceId)>,
 }
 
 impl Gpus {
@@ -151,27 +207,41 @@ impl Gpus {
     }
 
     /// Returns the device with this number in the process.
-    pub(super) fn device(&mut self, builder: &mut TraceBuilder, pid: i64, number: Option<i64>) -> DeviceId {
-        let key = (pid, number.unwrap_or(UNKNOWN));
+    pub(super) fn device(&mut self, builder: &mut TraceBuilder, owner: Owner, number: Option<i64>) -> DeviceId {
+        let number = number.unwrap_or(UNKNOWN);
         if let Some((last, device)) = self.last
-            && last == key
+            && last == (owner, number)
         {
             return device;
         }
-        let number = self.machine_numbers.get(&key).copied().unwrap_or(key.1);
-        let device = *self.devices.entry(number).or_insert_with(|| {
-            let gpu = self.gpus.get(&number);
-            let device = builder.device(&number.to_string(), gpu.map_or("", |gpu| gpu.name.as_str()));
+        let of_machine = self.machine_numbers.get(&(owner.pid, number)).copied().unwrap_or(number);
+        let device = *self.devices.entry((owner.machine, of_machine)).or_insert_with(|| {
+            let gpu = self.gpus.get(&of_machine);
+            let id = match owner.machine {
+                0 => of_machine.to_string(),
+                machine => on_machine(machine, &of_machine.to_string()),
+            };
+            let device = builder.device(&id, gpu.map_or("", |gpu| gpu.name.as_str()));
             builder.set_properties(device, gpu.map(|gpu| gpu.properties).unwrap_or_default());
             device
         });
-        self.last = Some((key, device));
+        self.last = Some(((owner, number), device));
         device
+    }
+
+    /// Says of the devices of the first machine, too, where they are, if there are several machines.
+    pub(super) fn name_machines(&self, builder: &mut TraceBuilder) {
+        let has_several = self.devices.keys().any(|(machine, _)| *machine > 0);
+        for (_, device) in self.devices.iter().filter(|((machine, _), _)| *machine == 0 && has_several) {
+            if let Some(device) = builder.trace.devices.get_mut(device.0 as usize) {
+                device.id = on_machine(0, &device.id);
+            }
+        }
     }
 
     /// Returns the device of this number, if GPU ops ran on it.
     pub(super) fn existing_device(&self, number: i64) -> Option<DeviceId> {
-        self.devices.get(&number).copied()
+        self.devices.get(&(0, number)).copied()
     }
 }
 

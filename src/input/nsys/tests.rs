@@ -467,6 +467,35 @@ fn gpu_tables_without_device_column_count_as_one_gpu_and_give_a_problem() {
 }
 
 #[test]
+fn equal_numbers_on_two_machines_are_two_gpus_and_two_processes() {
+    let id = |machine: i64| machine << 48 | global_pid(9);
+    let of_machine = |machine: i64, other: i64| {
+        let sql = format!(
+            "CREATE TABLE PROCESSES (globalPid, name);
+             INSERT INTO PROCESSES VALUES ({first}, 'one'), ({second}, 'two');
+             CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, correlationId, globalPid, name);
+             INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (5, 6, 0, 7, 1, {first}, 'a'), (5, 6, 0, 7, 1, {second}, 'b');
+             CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start, end, globalTid, correlationId, name);
+             INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (1, 2, {first}, 1, 'l'), (2, 3, {second}, 1, 'm')",
+            first = id(machine),
+            second = id(other)
+        );
+        let trace = trace(&export(&sql));
+        let devices: Vec<String> = trace.devices.iter().map(|device| device.id.clone()).collect();
+        let processes: Vec<String> = trace.processes.iter().map(|process| process.name.clone()).collect();
+        (devices, processes, trace.gpu_ops.launches().map(|call| call.unwrap().0).collect::<Vec<_>>())
+    };
+    let (devices, processes, launches) = of_machine(1, 257);
+    assert_eq!(
+        (devices.join(", "), processes.join(", ")),
+        ("[machine 1] 0, [machine 2] 0".into(), "[machine 1] one, [machine 2] two".into())
+    );
+    assert_eq!(launches, [0, 1]);
+    let (devices, processes, _) = of_machine(1, 1);
+    assert_eq!((devices.join(", "), processes.join(", ")), ("0".into(), "one".into()));
+}
+
+#[test]
 fn indexes_do_not_change_the_row_order() {
     let trace = trace(&export(
         "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end, deviceId, streamId, correlationId, globalPid, name);

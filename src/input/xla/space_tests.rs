@@ -126,6 +126,21 @@ fn ops_calls_steps_and_functions_are_read_by_hand() {
 }
 
 #[test]
+fn profiles_of_two_machines_one_after_the_other_are_two_gpus_and_two_processes() {
+    let profile = || space(&[gpu(), host()]);
+    let merged = space(&[gpu(), host(), gpu(), host()]);
+    for bytes in [[profile(), profile()].concat(), merged] {
+        let trace = read(&bytes);
+        let devices: Vec<&str> = trace.devices.iter().map(|device| device.id.as_str()).collect();
+        assert_eq!(devices, ["[machine 1] 2", "[machine 2] 2"]);
+        let processes: Vec<&str> = trace.processes.iter().map(|process| process.name.as_str()).collect();
+        assert_eq!(processes, ["[machine 1]", "[machine 2]"]);
+        let launches: Vec<CallId> = trace.gpu_ops.launches().flatten().collect();
+        assert_eq!(launches, [CallId(0), CallId(1)], "each op has the call of its own machine");
+    }
+}
+
+#[test]
 fn ops_of_a_tpu_contain_others_and_have_the_category_of_their_name() {
     let category = named(1, "hlo_category");
     let value = named(2, "convolution fusion");

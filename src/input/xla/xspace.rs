@@ -7,12 +7,16 @@
 //!
 //! Times are picoseconds after the start of the line, which has nanoseconds; both ends of an event are cut to nanoseconds, so that
 //! events that touch still do. Planes and lines that repeat others (HLO protos, ops derived from streams) are counted at most.
+//!
+//! A file may be the profiles of several machines one after the other, as protobuf merges messages. The planes of a machine have names
+//! of their own, and come before all other fields.
 
 use super::details::Details;
 use super::host::{HostEvent, HostWriter, MAX_STEP_NAME_BYTES};
 use super::{DeviceLine, MAX_SITE_BYTES, OpWriter, Plane, Stat, StatValue, Stats, Work, op_name};
 use crate::input::Detail;
 use crate::input::id_table::IdTable;
+use crate::input::machines::on_machine;
 use crate::input::nsys::diagnostics;
 use crate::input::protobuf::{Broken, Damaged, Message, MessageSplitter, Value, beginning, first_message};
 use crate::input::stream_reader::StreamReader;
@@ -22,6 +26,7 @@ use crate::trace::{
 };
 use crate::{Error, Result};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// Whether a file with this beginning is an XSpace: its first field is a plane, whose name comes before all but its number.
 pub(in crate::input) fn is_xspace(head: &[u8]) -> bool {
@@ -44,7 +49,8 @@ impl XSpaceReader {
     pub(crate) fn new(label: &str, detail: Detail) -> Self {
         let mut builder = TraceBuilder::new(label, Format::XlaXspace);
         let process = builder.process(-1, "");
-        let space = Space { builder, process, ops: OpWriter::default(), host: HostWriter::new(detail), planes: 0 };
+        let (ops, host, machine) = (OpWriter::default(), HostWriter::new(detail), Machine::default());
+        let space = Space { builder, process, ops, host, planes: 0, machine };
         Self { label: label.to_owned(), splitter: MessageSplitter::default(), space }
     }
 }
@@ -87,6 +93,21 @@ struct Space {
     ops: OpWriter,
     host: HostWriter,
     planes: u64,
+    machine: Machine,
+}
+
+/// More machines count as the last one.
+const MAX_MACHINES: usize = 4_096;
+
+/// The machine whose planes are read.
+#[derive(Debug, Default)]
+struct Machine {
+    place: usize,
+    planes: BTreeSet<String>,
+    /// A field after its planes was read.
+    is_complete: bool,
+    /// The number of devices of the first machine, when there is another.
+    devices_of_first: usize,
 }
 
 /// The tables of a plane.
@@ -302,13 +323,43 @@ impl Space {
                     self.problem(ProblemKind::Damaged, damaged.at);
                 }
             }
-            2 | 3 => diagnostics::add(&mut self.builder.trace.diagnostics, &message.text()),
-            _ => {}
+            2 | 3 => {
+                self.machine.is_complete = true;
+                diagnostics::add(&mut self.builder.trace.diagnostics, &message.text());
+            }
+            _ => self.machine.is_complete = true,
         }
     }
 
+    /// Begins the next machine if this plane is not of the last one.
+    fn find_machine(&mut self, plane: &str) {
+        if !self.machine.is_complete && self.machine.planes.insert(plane.to_owned()) {
+            return;
+        }
+        let place = (self.machine.place + 1).min(MAX_MACHINES);
+        let devices_of_first =
+            if place == 1 { self.builder.trace.devices.len() } else { self.machine.devices_of_first };
+        self.machine = Machine { place, devices_of_first, ..Machine::default() };
+        self.machine.planes.insert(plane.to_owned());
+        self.process = self.builder.process(-1, &on_machine(place, ""));
+    }
+
+    /// Says where the devices and the process of the first machine are, if there are several machines.
+    fn name_first_machine(&mut self) {
+        if self.machine.place == 0 {
+            return;
+        }
+        let trace = &mut self.builder.trace;
+        for device in trace.devices.iter_mut().take(self.machine.devices_of_first) {
+            device.id = on_machine(0, &device.id);
+        }
+        trace.processes.iter_mut().take(1).for_each(|process| process.name = on_machine(0, &process.name));
+    }
+
     fn plane(&mut self, message: Message<'_>) -> Read<()> {
-        let plane = Plane::named(&name_of_plane(message)?);
+        let name = name_of_plane(message)?;
+        self.find_machine(&name);
+        let plane = Plane::named(&name);
         if plane == Plane::Other {
             return Ok(());
         }
@@ -361,7 +412,11 @@ impl Space {
         let architecture =
             capability.filter(|_| is_amd).map(|(major, minor)| Cow::from(format!("AMD gfx{major}{minor}x")));
         let name = text(b"gpu_device_name").or_else(|| text(b"device_type_string")).or(architecture);
-        let device = self.builder.device(&plane.device_id(), &name.unwrap_or_default());
+        let id = match self.machine.place {
+            0 => plane.device_id(),
+            place => on_machine(place, &plane.device_id()),
+        };
+        let device = self.builder.device(&id, &name.unwrap_or_default());
         let small = |number: i64| u32::try_from(number).ok();
         let capability = capability.filter(|_| !is_amd);
         let properties = DeviceProperties {
@@ -468,6 +523,7 @@ impl Space {
     }
 
     fn finish(mut self) -> Trace {
+        self.name_first_machine();
         self.host.finish(&mut self.builder);
         self.builder.finish()
     }
