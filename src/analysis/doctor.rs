@@ -224,6 +224,9 @@ fn complete_file(trace: &Trace) -> Outcome {
             "The file is cut short or damaged; only the part before the damage was read, so sums are too small.",
         );
     }
+    if trace.problems.has(ProblemKind::EventTooLarge) {
+        return warning("An event of the file is too large and was left out.");
+    }
     match trace.problems.has(ProblemKind::UnreadableEvent) {
         true => warning("Some events of the file are damaged and were left out."),
         false => ok("The file is complete."),

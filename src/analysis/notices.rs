@@ -35,9 +35,10 @@ fn notice(severity: Severity, code: &str, count: u64, message: String, advice: &
 /// launched. Zero if the launches may only have filled CUDA graphs.
 pub(super) fn launches_without_ops(trace: &Trace) -> u64 {
     /// Problems with which ops may have been recorded and not read: most profilers write them after the calls.
-    const HIDE_OPS: [ProblemKind; 6] = [
+    const HIDE_OPS: [ProblemKind; 7] = [
         ProblemKind::Unclosed,
         ProblemKind::UnreadableEvent,
+        ProblemKind::EventTooLarge,
         ProblemKind::UnpairedSlice,
         ProblemKind::OpWithoutTime,
         ProblemKind::ImpossibleDuration,
@@ -239,6 +240,11 @@ fn problem_notice(trace: &Trace, ImportProblem { kind, count, first_at }: Import
         ProblemKind::UnreadableEvent => (
             format!("{} could not be read, the first at byte {first_at}", counted(count, "event", "events")),
             "The file is damaged there, or contains something other than events. Unreadable events are not included in any number.",
+        ),
+        ProblemKind::EventTooLarge => (
+            format!("{} too large to be read{place}", counted(count, "event is", "events are")),
+            "No profiler writes events of more than 64 MiB. Such events are not included in any number, nor is what follows them up to \
+             the next event that can be found.",
         ),
         ProblemKind::UnpairedSlice => (
             format!(

@@ -45,6 +45,26 @@ fn an_event_after_white_space_after_damage_is_read() {
 }
 
 #[test]
+fn an_event_that_is_too_large_is_said_to_be_so_and_the_file_not_to_be_cut() {
+    let large = |before: &str, after: &str| {
+        let mut importer = Importer::new("t.json");
+        importer.feed(format!(r#"{{"traceEvents":[{before}{{"ph":"X","name":""#).as_bytes()).unwrap();
+        (0..65).for_each(|_| importer.feed(&vec![b'a'; 1 << 20]).unwrap());
+        importer.feed(format!(r#""}}{after}]}}"#).as_bytes()).unwrap();
+        importer.finish()
+    };
+    let problems_of = |read: Result<Imported>| match read {
+        Ok(Imported::Trace(trace)) => (trace.gpu_ops.len(), problems(&trace)),
+        other => panic!("{other:?}"),
+    };
+    let too_large = vec![(ProblemKind::EventTooLarge, 1)];
+    assert_eq!(problems_of(large(&format!("{KERNEL},"), "")), (1, too_large.clone()));
+    assert_eq!(problems_of(large("", &format!(",{KERNEL}"))), (1, too_large), "what follows is read");
+    let refusal = large("", "").map(|_| ()).unwrap_err().to_string();
+    assert!(refusal.contains("at byte 16, is longer than 64 MiB") && !refusal.contains("cut"), "{refusal}");
+}
+
+#[test]
 fn kernels_as_beginnings_and_ends_are_read() {
     let event = |phase: &str, ts: &str, rest: &str| {
         format!(r#"{{"ph":"{phase}","cat":"kernel","name":"k","pid":0,"tid":7,"ts":{ts}{rest}}}"#)

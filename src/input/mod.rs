@@ -372,6 +372,7 @@ impl JsonReader {
             End::Complete { trailing: 0 } => {}
             End::Complete { trailing } => torch.problem(ProblemKind::TrailingData, trailing, 0),
             End::Unclosed { at } => torch.problem(ProblemKind::Unclosed, 1, at),
+            End::InLargeEvent => {}
             End::CutShort { at } => torch.problem(ProblemKind::Truncated, 1, at),
         }
         torch.end_slices();
@@ -385,8 +386,12 @@ impl JsonReader {
         {
             trace.problems.add(kind, 1, at);
         }
+        let too_large = trace.problems.too_large_event();
         match trace.problems.has(ProblemKind::UnreadableEvent) {
             _ if events > 0 => Ok(Imported::Trace(Box::new(trace))),
+            _ if let Some(too_large) = too_large => {
+                refused(&format!("a trace without an event that can be read: {too_large}"))
+            }
             _ if !is_complete => {
                 refused("a trace that is cut short before its first complete event; copy or capture it again")
             }

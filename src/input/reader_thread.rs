@@ -49,6 +49,7 @@ enum ItemKind {
     /// The text is the key, which has this length, followed by the value.
     Member(usize),
     Unreadable,
+    TooLarge,
 }
 
 impl ReaderThread {
@@ -102,6 +103,7 @@ impl Batch {
                     torch.member(key, value);
                 }
                 ItemKind::Unreadable => torch.unreadable(*at),
+                ItemKind::TooLarge => torch.too_large(*at),
             }
         }
     }
@@ -121,5 +123,9 @@ impl Sink for ReaderThread {
 
     fn unreadable(&mut self, at: u64) {
         self.add(ItemKind::Unreadable, 0, at);
+    }
+
+    fn too_large(&mut self, at: u64) {
+        self.add(ItemKind::TooLarge, 0, at);
     }
 }

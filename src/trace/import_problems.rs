@@ -13,6 +13,8 @@ pub enum ProblemKind {
     DamagedGzip,
     /// An event is not valid JSON, or its beginning was lost.
     UnreadableEvent,
+    /// An event or record that is longer than any that a profiler writes, and is not read.
+    EventTooLarge,
     /// The beginning or the end of a slice (`ph` `B` or `E`) without the other one.
     UnpairedSlice,
     /// A member beside the event list that says something about the whole trace, such as the GPUs, and cannot be read.
@@ -74,6 +76,7 @@ impl ProblemKind {
             Self::Damaged => "damaged_file",
             Self::DamagedGzip => "damaged_gzip",
             Self::UnreadableEvent => "unreadable_events",
+            Self::EventTooLarge => "events_too_large",
             Self::UnpairedSlice => "unpaired_slices",
             Self::UnreadableMember => "unreadable_members",
             Self::OpWithoutTime => "gpu_op_without_time",
@@ -144,6 +147,16 @@ impl ImportProblems {
     /// Returns the number of problems of this kind.
     pub fn count(&self, kind: ProblemKind) -> u64 {
         self.0.iter().find(|problem| problem.kind == kind).map_or(0, |problem| problem.count)
+    }
+
+    /// A clause about events that are too large; `None` without such.
+    pub fn too_large_event(&self) -> Option<String> {
+        let problem = self.0.iter().find(|problem| problem.kind == ProblemKind::EventTooLarge)?;
+        let place = match problem.first_at {
+            ImportProblem::UNKNOWN_PLACE => String::new(),
+            at => format!(", at byte {at},"),
+        };
+        Some(format!("an event{place} is longer than 64 MiB, which no profiler writes"))
     }
 
     /// Returns true if an unknown part of the file is missing.

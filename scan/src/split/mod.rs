@@ -24,6 +24,8 @@ pub trait Sink {
     fn member(&mut self, key: &[u8], value: &[u8]);
     /// An unreadable part of the event list.
     fn unreadable(&mut self, at: u64);
+    /// An event that is longer than [`MAX_EVENT_BYTES`] and no damage up to there.
+    fn too_large(&mut self, at: u64);
 }
 
 /// The end of the text.
@@ -39,6 +41,8 @@ pub enum End {
         /// Length of the text.
         at: u64,
     },
+    /// No event was found after one that is too large.
+    InLargeEvent,
     /// The text ends elsewhere.
     CutShort {
         /// Length of the text.
@@ -48,7 +52,7 @@ pub enum End {
 
 /// A top-level member (or the gap between two) longer than this is skipped.
 const MAX_MEMBER_BYTES: usize = 16 << 20;
-/// A longer event is unreadable.
+/// A longer event is not read.
 const MAX_EVENT_BYTES: usize = 64 << 20;
 /// An incomplete event of this length is checked for valid JSON, and again each time its length doubles.
 const FIRST_CHECK_BYTES: usize = 16 << 10;
@@ -85,6 +89,8 @@ pub struct Splitter {
     is_nested: bool,
     /// Bytes after the document that are not white space.
     trailing: u64,
+    /// Whether the search for a place to resume began in an event that is too large.
+    is_in_large_event: bool,
     /// The search for a place to resume, in [`State::Lost`].
     search: Search,
     reread: Reread,
@@ -131,6 +137,7 @@ impl Default for Splitter {
             found_events: false,
             is_nested: false,
             trailing: 0,
+            is_in_large_event: false,
             search: Search::new(false),
             reread: Reread::default(),
         }
@@ -170,6 +177,7 @@ impl Splitter {
         match self.state {
             State::After => End::Complete { trailing: self.trailing },
             State::Events if !self.is_nested && self.depth == 0 => End::Unclosed { at },
+            State::Lost if self.is_in_large_event => End::InLargeEvent,
             _ => End::CutShort { at },
         }
     }
@@ -389,7 +397,13 @@ impl Splitter {
                 return Pause::NeedMore;
             }
             (_, 0) => false,
-            _ => self.next_check < MAX_EVENT_BYTES && is_valid_prefix(prefix),
+            _ if is_valid_prefix(prefix) => {
+                if self.next_check >= MAX_EVENT_BYTES {
+                    return self.skip_event(sink);
+                }
+                true
+            }
+            _ => false,
         };
         if is_plausible {
             self.next_check = self.next_check.saturating_mul(2);
@@ -418,6 +432,15 @@ impl Splitter {
         self.lose_within(self.begin + 1, end)
     }
 
+    /// Searches for the event after one that is too large.
+    #[cold]
+    fn skip_event(&mut self, sink: &mut dyn Sink) -> Pause {
+        sink.too_large(self.base + self.begin as u64);
+        self.lose_within(self.begin + 1, self.begin + self.next_check);
+        self.is_in_large_event = true;
+        Pause::Restart
+    }
+
     fn lose_within(&mut self, at: usize, end: usize) -> bool {
         let bytes = self.base + self.begin as u64..self.base + end as u64;
         let at = if self.reread.allows(bytes) { at } else { end.max(at) };
@@ -426,6 +449,7 @@ impl Splitter {
 
     fn lose(&mut self, at: usize) -> bool {
         self.is_wary = true;
+        self.is_in_large_event = false;
         self.restart_at(at);
         self.state = State::Lost;
         self.search = Search::new(self.found_events);

@@ -270,6 +270,10 @@ impl<D: Dialect> Sink for EventSink<D> {
     fn unreadable(&mut self, at: u64) {
         self.out.builder.trace.problems.add(ProblemKind::UnreadableEvent, 1, self.base + at);
     }
+
+    fn too_large(&mut self, at: u64) {
+        self.out.builder.trace.problems.add(ProblemKind::EventTooLarge, 1, self.base + at);
+    }
 }
 
 impl<D: Dialect> ChromeReader<D> {
@@ -303,6 +307,7 @@ impl<D: Dialect> ChromeReader<D> {
             End::Complete { trailing: 0 } => {}
             End::Complete { trailing } => problems.add(ProblemKind::TrailingData, trailing, base),
             End::Unclosed { at } => problems.add(ProblemKind::Unclosed, 1, base + at),
+            End::InLargeEvent => {}
             End::CutShort { at } => problems.add(ProblemKind::Truncated, 1, base + at),
         }
     }
@@ -340,8 +345,12 @@ impl<D: Dialect> StreamReader for ChromeReader<D> {
             self.end_list();
         }
         if self.sink.out.events == 0 {
-            let format = self.sink.out.builder.trace.format.title();
-            let why = format!("a {format} that is cut short before its first event; copy or capture it again");
+            let trace = &self.sink.out.builder.trace;
+            let format = trace.format.title();
+            let why = match trace.problems.too_large_event() {
+                Some(too_large) => format!("a {format} without an event that can be read: {too_large}"),
+                None => format!("a {format} that is cut short before its first event; copy or capture it again"),
+            };
             return Err(Error::refused(&self.label, why));
         }
         self.sink.slices.end();

@@ -11,7 +11,8 @@ use crate::input::stream_reader::StreamReader;
 use crate::input::torch::is_stored_call;
 use crate::json::Json;
 use crate::trace::{
-    DeviceProperties, Format, GpuOp, NameId, Names, Ns, OpKind, ProblemKind, ProcessId, Span, Trace, TraceBuilder,
+    DeviceProperties, Format, GpuOp, ImportProblem, NameId, Names, Ns, OpKind, ProblemKind, ProcessId, Span, Trace,
+    TraceBuilder,
 };
 use crate::{Error, Result};
 use gpuprism_scan::json::{Cursor, Step, Value, unescape};
@@ -176,7 +177,8 @@ impl StreamReader for RocprofJson {
         }
         let unread = self.splitter.too_long();
         if unread > 0 {
-            self.records.builder.trace.problems.add(ProblemKind::UnreadableEvent, unread, 0);
+            let place = ImportProblem::UNKNOWN_PLACE;
+            self.records.builder.trace.problems.add(ProblemKind::EventTooLarge, unread, place);
         }
         self.records.finish()
     }

@@ -665,6 +665,10 @@ impl Sink for TorchReader {
     fn unreadable(&mut self, at: u64) {
         self.builder.trace.problems.add(ProblemKind::UnreadableEvent, 1, at);
     }
+
+    fn too_large(&mut self, at: u64) {
+        self.builder.trace.problems.add(ProblemKind::EventTooLarge, 1, at);
+    }
 }
 
 /// Parses `distributedInfo`: a job only if it has a rank; `None` if the text is not JSON.
