@@ -26,7 +26,7 @@ enum State {
     Inside(Decompress, u64),
     /// Between members; zero padding may follow.
     Between,
-    /// The data from this offset of the compressed file on is damaged or not a gzip member. The rest is ignored.
+    /// The data is damaged before this offset of the compressed file, or not a gzip member from there on. The rest is ignored.
     Damaged(u64),
 }
 
@@ -95,7 +95,7 @@ impl Unpacker {
                 Ok(Status::StreamEnd) => self.state = State::Between,
                 Ok(_) if rest.is_empty() && written < self.output.len() => return Ok(rest),
                 Ok(_) if read > 0 || written > 0 => {}
-                Ok(_) | Err(_) => self.state = State::Damaged(*start),
+                Ok(_) | Err(_) => self.state = State::Damaged(*start + member.total_in()),
             }
         }
         Ok(rest)
@@ -162,6 +162,22 @@ pub(super) mod tests {
         assert!(plain.len() > 90_000 && plain.iter().all(|byte| *byte == b'x'));
         let (plain, problem) = gunzip(&[packed, b"rubbish".to_vec()].concat(), 64);
         assert_eq!((plain, problem), (text, Some(ProblemKind::DamagedGzip)));
+    }
+
+    #[test]
+    fn damage_is_where_it_was_found_also_if_only_the_check_sum_is_wrong() {
+        let mut packed = gzip(&[b'x'; 100_000]);
+        let at = packed.len() - 8;
+        packed[at] ^= 1;
+        let (mut unpacker, mut plain) = (Unpacker::default(), 0);
+        let mut out = |bytes: &[u8]| -> Result<(), Infallible> {
+            plain += bytes.len();
+            Ok(())
+        };
+        unpacker.push(&packed, &mut out).unwrap();
+        let problem = unpacker.finish(&mut out).unwrap();
+        assert!(matches!(problem, Some((ProblemKind::DamagedGzip, found)) if found >= at as u64), "{problem:?}");
+        assert_eq!(plain, 100_000);
     }
 
     #[test]
