@@ -458,7 +458,7 @@ fn found(trace: &Trace, framework_name: &str, model: Option<&str>, file_stage: S
     let section = triage(&request).remove("triage_fuse").unwrap();
     let patterns = Patterns::embedded().patterns;
     let row = |record: &gpuprism::analysis::section::Record| {
-        let row: Row = record.0.iter().cloned().collect();
+        let row: Row = record.0.iter().map(|(key, value)| (key.to_string(), value.clone())).collect();
         let name = row["pattern"].text().unwrap();
         let pattern = patterns.iter().find(|pattern| pattern.name == name).unwrap();
         (pattern.id.clone(), row["status"].text().unwrap().to_owned(), row)

@@ -119,7 +119,7 @@ fn failed(error: ArrowError) -> PyErr {
 fn dict<'py>(py: Python<'py>, record: &Record) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for (key, value) in &record.0 {
-        dict.set_item(key, object(py, value)?)?;
+        dict.set_item(key.as_ref(), object(py, value)?)?;
     }
     Ok(dict)
 }

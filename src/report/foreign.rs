@@ -185,7 +185,7 @@ fn read_nvlink_series(label: &str, text: &str) -> Result<Run> {
             unreadable += 1;
             continue;
         }
-        let record = header.iter().zip(cells).map(|(key, cell)| ((*key).to_owned(), csv_value(cell)));
+        let record = header.iter().zip(cells).map(|(key, cell)| ((*key).to_owned().into(), csv_value(cell)));
         section.rows.push(Record(record.collect()));
     }
     section.rows_in_all = section.rows.len() as u64;
@@ -274,7 +274,7 @@ fn record(row: Json<'_>, columns: &mut Vec<String>) -> Record {
             columns.push(key.into_owned());
         }
     }
-    Record(columns.iter().filter_map(|key| Some((key.clone(), value(row.get_path(&[key])?)))).collect())
+    Record(columns.iter().filter_map(|key| Some((key.clone().into(), value(row.get_path(&[key])?)))).collect())
 }
 
 fn value(json: Json<'_>) -> Value {
@@ -295,7 +295,7 @@ fn figures(metric: Json<'_>) -> Record {
         for (key, json) in object.members() {
             let is_figure = json.number().is_some() || key == "source" || key == "is_launch_storm";
             if is_figure && json != Json::Null && key != "t0_ns" {
-                figures.push((key.into_owned(), value(json)));
+                figures.push((key.into_owned().into(), value(json)));
             }
         }
     }

@@ -66,7 +66,7 @@ pub fn records(report: &Report, id: &str) -> Option<Section> {
     let mut rows = Vec::new();
     for (label, part) in &mut parts {
         for Record(mut members) in std::mem::take(&mut part.rows) {
-            members.insert(0, (RUN.to_owned(), Value::Text(label.clone())));
+            members.insert(0, (RUN.into(), Value::Text(label.clone())));
             rows.push(Record(members));
         }
     }
@@ -122,7 +122,7 @@ mod tests {
             let expected = json["runs"][0][id].as_array().unwrap();
             assert!(!expected.is_empty() && table.rows.len() == expected.len(), "{id}");
             for (row, expected) in table.rows.iter().zip(expected) {
-                let keys: Vec<&str> = row.0.iter().map(|(key, _)| key.as_str()).collect();
+                let keys: Vec<&str> = row.0.iter().map(|(key, _)| key.as_ref()).collect();
                 assert_eq!(keys, columns, "{id}");
                 assert_eq!(serde_json::to_value(row).unwrap(), *expected, "{id}");
             }

@@ -318,7 +318,7 @@ fn figures(label: &str, section: &Section) -> Vec<Figure> {
         .filter(|(.., kind)| *kind != Kind::Timestamp)
         .map(|(key, value, kind)| Figure {
             run: label.to_owned(),
-            key: key.clone(),
+            key: key.to_string(),
             title: title(key),
             cell: cell(key, kind, Some(value), &names::short),
         })

@@ -24,7 +24,7 @@ pub fn table(report: &Report, id: &str, run: Option<usize>) -> Option<Table> {
         .map(|(_, (label, run))| (label.as_str(), run))
         .collect();
     let of_work = match id {
-        "kernels" => kernels(&chosen),
+        "kernels" => kernels(&chosen, usize::MAX),
         "pivot" => report_pivot(report, &labels),
         "categories" => categories(&chosen),
         "devices" => devices(&chosen),
@@ -32,6 +32,12 @@ pub fn table(report: &Report, id: &str, run: Option<usize>) -> Option<Table> {
         section => return sections::table(section, &chosen),
     };
     Some(if chosen.iter().any(|(_, run)| run.has_work()) { of_work } else { without_work(of_work, &chosen) })
+}
+
+/// The first rows of the table of kernels of one run. A trace may have very many kernels.
+pub(super) fn first_kernels(report: &Report, run: usize, limit: usize) -> Option<Table> {
+    let label = report.labels().into_iter().nth(run)?;
+    Some(kernels(&[(label.as_str(), report.runs.get(run)?)], limit))
 }
 
 /// A table of GPU work for runs without any: the reason and the command that captures it, as in the table of idle time.
@@ -56,10 +62,11 @@ fn table_of<T>(
     note: String,
     specs: &[ColumnSpec<T>],
     runs: &[(&str, &Run)],
-    items: fn(&Run) -> &[T],
+    (items, limit): (fn(&Run) -> &[T], usize),
 ) -> Table {
     let columns = specs.iter().map(|(key, title, kind, _)| column(key, title, *kind));
-    let rows = runs.iter().flat_map(|(label, run)| items(run).iter().map(move |item| row(label, item, specs)));
+    let rows =
+        runs.iter().flat_map(|(label, run)| items(run).iter().take(limit).map(move |item| row(label, item, specs)));
     Table {
         id: id.to_owned(),
         title: title.to_owned(),
@@ -115,7 +122,7 @@ fn with_missing_shares<'a>(note: &str, mut runs: impl Iterator<Item = &'a Run>) 
     if are_missing { format!("{note} {WITHHELD}") } else { note.to_owned() }
 }
 
-fn kernels(runs: &[(&str, &Run)]) -> Table {
+fn kernels(runs: &[(&str, &Run)], limit: usize) -> Table {
     let columns: [ColumnSpec<Kernel>; 11] = [
         ("name", "Kernel", Kind::Kernel, |kernel| Cell::Kernel {
             short: kernel.short_name.clone(),
@@ -135,7 +142,7 @@ fn kernels(runs: &[(&str, &Run)]) -> Table {
         ("exclusive_ns", "Exclusive", Kind::Time, |kernel| Cell::Ns(kernel.exclusive_ns)),
         ("fair_ns", "Fair", Kind::Time, |kernel| Cell::Ns(kernel.fair_ns)),
     ];
-    let table = table_of(("kernels", "Kernels"), attribution_note(runs), &columns, runs, |run| &run.kernels);
+    let table = table_of(("kernels", "Kernels"), attribution_note(runs), &columns, runs, (|run| &run.kernels, limit));
     let totals = match runs {
         [(_, run)] => Some(kernel_totals(run, table.columns.len())),
         _ => None,
@@ -192,7 +199,7 @@ fn categories(runs: &[(&str, &Run)]) -> Table {
         ("fair_ns", "Fair", Kind::Time, |category| Cell::Ns(category.fair_ns)),
     ];
     // Rows are added below, because the unowned time of a run follows its categories.
-    let mut table = table_of(("categories", "Categories"), attribution_note(runs), &columns, &[], |_| &[]);
+    let mut table = table_of(("categories", "Categories"), attribution_note(runs), &columns, &[], (|_| &[], 0));
     for (label, run) in runs {
         table.rows.extend(run.categories.iter().map(|category| row(label, category, &columns)));
         table.rows.extend(unowned_time(run).map(|(name, ns, share)| {
@@ -230,7 +237,7 @@ fn devices(runs: &[(&str, &Run)]) -> Table {
     ];
     let note =
         "Busy: time with at least one op or graph running. Idle: wall time minus busy time. Shares are of wall time.";
-    table_of(("devices", "Devices"), note.to_owned(), &columns, runs, |run| &run.devices)
+    table_of(("devices", "Devices"), note.to_owned(), &columns, runs, (|run| &run.devices, usize::MAX))
 }
 
 fn notices(runs: &[(&str, &Run)]) -> Table {
@@ -242,7 +249,7 @@ fn notices(runs: &[(&str, &Run)]) -> Table {
         ("advice", "What to do", Kind::Text, |notice| text(&notice.advice)),
     ];
     let note = "Problems and remarks from reading and analyzing the trace.";
-    table_of(("notices", "Notices"), note.to_owned(), &columns, runs, |run| &run.notices)
+    table_of(("notices", "Notices"), note.to_owned(), &columns, runs, (|run| &run.notices, usize::MAX))
 }
 
 /// The displayed word for a severity.

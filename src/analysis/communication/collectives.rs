@@ -426,7 +426,7 @@ mod tests {
                 trace.process(*pid).device(device).kernel(KINDS[ALLREDUCE], 0..100);
             }
             let section = trace.section(nccl_ops);
-            let keys: Vec<String> = section.rows[0].0.iter().map(|(key, _)| key.clone()).collect();
+            let keys: Vec<String> = section.rows[0].0.iter().map(|(key, _)| key.to_string()).collect();
             assert_eq!(keys, section.columns);
             keys.into_iter().filter(|key| key.contains("straggler")).count()
         };

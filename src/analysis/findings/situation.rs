@@ -562,7 +562,10 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
             copies,
         })
     };
-    (0..).zip(copies.into_iter().zip(&survey.activities)).filter_map(&mut device).collect()
+    // A trace may have very many devices: the list does not grow by doubling.
+    let mut devices = Vec::with_capacity(copies.len());
+    devices.extend((0..).zip(copies.into_iter().zip(&survey.activities)).filter_map(&mut device));
+    devices
 }
 
 /// Whether only the steps count, because a device idles for `outside_ms` of the window outside of them. Less than this share is

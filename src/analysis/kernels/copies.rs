@@ -61,7 +61,7 @@ impl Fields for CopyFigures {
         for (direction, figures) in self.directions {
             let mut own = Record::default();
             figures.write(&mut own);
-            record.0.extend(own.0.into_iter().map(|(key, value)| (format!("{direction}_{key}"), value)));
+            record.0.extend(own.0.into_iter().map(|(key, value)| (format!("{direction}_{key}").into(), value)));
         }
     }
 
@@ -69,7 +69,7 @@ impl Fields for CopyFigures {
         let mut by_direction: BTreeMap<String, Record> = BTreeMap::new();
         for (key, value) in record.0.iter().filter(|(key, _)| key != FIRST_OP) {
             if let Some((direction, key)) = key.split_once('_') {
-                by_direction.entry(direction.to_owned()).or_default().0.push((key.to_owned(), value.clone()));
+                by_direction.entry(direction.to_owned()).or_default().0.push((key.to_owned().into(), value.clone()));
             }
         }
         Self {

@@ -7,7 +7,7 @@ use crate::trace::testing::TestTrace;
 fn table(columns: &[&str], rows: &[&[Value]]) -> Section {
     let mut section = Section::new("T", "a test", columns);
     for row in rows {
-        let values = columns.iter().map(|column| (*column).to_owned()).zip(row.iter().cloned());
+        let values = columns.iter().map(|column| (*column).to_owned().into()).zip(row.iter().cloned());
         section.rows.push(Record(values.collect()));
         section.rows_in_all += 1;
     }

@@ -17,6 +17,7 @@ use crate::json::{FromJson, Json, JsonError, JsonResult, Members, from_json};
 use crate::trace::{Ns, Trace};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// All sections of a report, by name.
@@ -70,9 +71,9 @@ pub enum Value {
     Text(String),
 }
 
-/// Named values in order.
+/// Named values in order. Names of declared columns take no memory of their own: a table may have many rows.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Record(pub Vec<(String, Value)>);
+pub struct Record(pub Vec<(Cow<'static, str>, Value)>);
 
 /// The name of the figure with the start of the first GPU op. Points in time are displayed relative to it.
 pub const FIRST_OP: &str = "first_op_ns";
@@ -111,7 +112,7 @@ impl Section {
 
     // Not generic, so that it is compiled once.
     fn push_figure(&mut self, name: &str, value: Value) {
-        self.summary.0.push((name.to_owned(), value));
+        self.summary.0.push((name.to_owned().into(), value));
     }
 
     /// Adds a row with a value for each column, in order.
@@ -121,7 +122,7 @@ impl Section {
 
     fn push_row(&mut self, values: Vec<Value>) {
         debug_assert_eq!(values.len(), self.columns.len(), "{}", self.title);
-        self.rows.push(Record(self.columns.iter().cloned().zip(values).collect()));
+        self.rows.push(Record(self.columns.iter().map(|key| key.clone().into()).zip(values).collect()));
         self.rows_in_all = self.rows_in_all.max(self.rows.len() as u64);
     }
 
@@ -296,7 +297,7 @@ impl FromJson for Record {
         let members = Members::of(json)?;
         let mut record = Self(Vec::with_capacity(members.len()));
         members.for_each(&mut |key, value| {
-            record.0.push((key, Value::from_json(value)?));
+            record.0.push((key.into(), Value::from_json(value)?));
             Ok(())
         })?;
         Ok(record)

@@ -63,7 +63,7 @@ impl<T: Plain> Field for T {
     const KIND: ColumnKind = T::KIND;
 
     fn write(self, key: &'static str, record: &mut Record) {
-        record.0.push((key.to_owned(), self.value()));
+        record.0.push((key.into(), self.value()));
     }
 
     fn read(key: &'static str, record: &Record) -> Self {
@@ -76,7 +76,7 @@ impl<T: Plain> Field for Option<T> {
     const KIND: ColumnKind = T::KIND;
 
     fn write(self, key: &'static str, record: &mut Record) {
-        record.0.push((key.to_owned(), self.map_or(Value::Null, T::value)));
+        record.0.push((key.into(), self.map_or(Value::Null, T::value)));
     }
 
     fn read(key: &'static str, record: &Record) -> Self {

@@ -10,14 +10,11 @@ use crate::trace::{Ns, Trace};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
-/// The number of sets of classes; a set is a bit mask.
-const MASKS: usize = 1 << Class::ALL.len();
-
 /// How the time of one device was spent.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Activity {
-    /// Time by the set of classes that ran, a bit mask.
-    by_mask: [i64; MASKS],
+    /// Time by the set of classes that ran, a bit mask. Most devices have few of the sets.
+    by_mask: Vec<(u8, i64)>,
     /// The largest number of ops that ran at the same time.
     pub(crate) max_concurrent: usize,
 }
@@ -25,32 +22,44 @@ pub(crate) struct Activity {
 impl Activity {
     /// Adds the activity of other ops of the device.
     pub(crate) fn merge(&mut self, more: &Self) {
-        self.by_mask.iter_mut().zip(more.by_mask).for_each(|(sum, more)| *sum = sum.wrapping_add(more));
+        more.by_mask.iter().for_each(|(mask, time)| self.add(usize::from(*mask), *time));
         self.max_concurrent = self.max_concurrent.max(more.max_concurrent);
+    }
+
+    fn add(&mut self, mask: usize, time: i64) {
+        match self.by_mask.iter_mut().find(|(known, _)| usize::from(*known) == mask) {
+            Some((_, sum)) => *sum = sum.wrapping_add(time),
+            None if time != 0 => self.by_mask.push((mask as u8, time)),
+            None => {}
+        }
+    }
+
+    /// Time in which exactly these classes ran.
+    fn with_only(&self, mask: usize) -> i64 {
+        self.by_mask.iter().find(|(known, _)| usize::from(*known) == mask).map_or(0, |(_, time)| *time)
     }
 
     /// Time in which all of these classes ran at the same time.
     pub(crate) fn with_all(&self, bits: usize) -> i64 {
-        let masks = self.by_mask.iter().enumerate().filter(|(mask, _)| mask & bits == bits);
+        let masks = self.by_mask.iter().filter(|(mask, _)| usize::from(*mask) & bits == bits);
         masks.fold(0, |sum, (_, time)| sum.wrapping_add(*time))
     }
 
     /// Time in which the class ran together with another class.
     pub(crate) fn shared(&self, class: Class) -> i64 {
-        let alone = self.by_mask.get(class.bit()).copied().unwrap_or(0);
-        self.with_all(class.bit()).wrapping_sub(alone)
+        self.with_all(class.bit()).wrapping_sub(self.with_only(class.bit()))
     }
 
     /// Time in which only copies ran.
     pub(crate) fn only_copies(&self) -> i64 {
-        self.by_mask.get(Class::Copy.bit()).copied().unwrap_or(0)
+        self.with_only(Class::Copy.bit())
     }
 
     /// Time in which communication ran and no other kernel. Copies and sets do not hide communication; a graph whose kernels
     /// are unknown does.
     pub(crate) fn exposed(&self) -> i64 {
         const BESIDE: [usize; 4] = [0, Class::Copy.bit(), Class::Set.bit(), Class::Copy.bit() | Class::Set.bit()];
-        let time = |beside| self.by_mask.get(Class::Communication.bit() | beside).copied().unwrap_or(0);
+        let time = |beside| self.with_only(Class::Communication.bit() | beside);
         BESIDE.into_iter().fold(0, |sum, beside| sum.wrapping_add(time(beside)))
     }
 }
@@ -113,7 +122,10 @@ impl ActivitySweep {
     /// Returns the activity by device and the hidden communication by row.
     pub(crate) fn finish(mut self) -> (Vec<Activity>, Vec<Hidden>) {
         self.lanes.iter_mut().for_each(|lane| lane.end_until(Ns(i64::MAX), &mut self.hidden));
-        (self.lanes.into_iter().map(|lane| lane.activity).collect(), self.hidden)
+        // In a list of its own: `collect` would keep the memory of the lanes.
+        let mut activities = Vec::with_capacity(self.lanes.len());
+        activities.extend(self.lanes.into_iter().map(|lane| lane.activity));
+        (activities, self.hidden)
     }
 }
 
@@ -148,9 +160,7 @@ impl Lane {
 
     fn advance_to(&mut self, time: Ns) {
         let passed = time.since(self.now).0;
-        if let Some(time) = self.activity.by_mask.get_mut(self.mask) {
-            *time = time.wrapping_add(passed);
-        }
+        self.activity.add(self.mask, passed);
         if self.mask & Class::Compute.bit() != 0 {
             self.computing = self.computing.wrapping_add(passed);
         }

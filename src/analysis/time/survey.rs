@@ -171,10 +171,13 @@ impl Survey {
         let trace = classified.trace;
         let rules = CauseRules::new(classified, blocking);
         let DeviceWork { activities, hidden, devices, mut longest_gaps, longest_ops } = work;
-        let devices = devices.into_iter().enumerate();
-        let devices: Vec<(Option<Busy>, IdleTimes)> =
-            devices.map(|(device, runs)| joined(trace, &rules, device, runs, &mut longest_gaps)).collect();
-        let (busy, idle): (Vec<Option<Busy>>, Vec<IdleTimes>) = devices.into_iter().unzip();
+        // A trace may have very many devices: their times are not held twice.
+        let (mut busy, mut idle) = (Vec::with_capacity(devices.len()), Vec::with_capacity(devices.len()));
+        for (device, runs) in devices.into_iter().enumerate() {
+            let (busy_time, idle_times) = joined(trace, &rules, device, runs, &mut longest_gaps);
+            busy.push(busy_time);
+            idle.push(idle_times);
+        }
         Self { activities, hidden, busy, idle, longest_gaps, longest_ops }
     }
 

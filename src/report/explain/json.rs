@@ -186,7 +186,7 @@ fn fill(metric: &mut Map<String, Json>, table: &Table, run: &Run) {
         "stream_overlap" => Some("pairwise"),
         _ => None,
     };
-    let figures = section.summary.0.iter().map(|(key, value)| (key.clone(), json!(value)));
+    let figures = section.summary.0.iter().map(|(key, value)| (key.to_string(), json!(value)));
     match figures_key {
         Some(key) if !section.summary.0.is_empty() => {
             metric.insert(key.to_owned(), Json::Object(figures.collect()));

@@ -11,7 +11,7 @@ use crate::digits::grouped;
 use crate::report::findings::{Finding, merged_findings, of_run};
 use crate::report::format::{clean, counted, headings, shown};
 use crate::report::table::{Cell, Column, Kind, Table};
-use crate::report::tables::severity;
+use crate::report::tables::{first_kernels, severity};
 use crate::report::text::{category_shares, facts, verdict};
 use crate::report::{Report, groups, is_builtin_table, table};
 use unicode_width::UnicodeWidthStr;
@@ -160,9 +160,10 @@ fn categories(report: &Report, run: &Run, plan: &Plan, width: usize) -> Vec<Stri
 }
 
 fn kernels(report: &Report, run: &Run, plan: &Plan, width: usize) -> Vec<String> {
-    let Some(table) = table(report, "kernels", Some(0)).filter(|_| run.totals.gpu_ops > 0) else { return Vec::new() };
     let all = run.kernels.len();
     let shown = if all <= plan.kernels.saturating_add(1) { all } else { plan.kernels };
+    let table = first_kernels(report, 0, shown).filter(|_| run.totals.gpu_ops > 0);
+    let Some(table) = table else { return Vec::new() };
     let title =
         if shown < all { format!("Kernels (first {shown} of {})", grouped(all as u64)) } else { "Kernels".to_owned() };
     let columns = [
@@ -173,7 +174,7 @@ fn kernels(report: &Report, run: &Run, plan: &Plan, width: usize) -> Vec<String>
         ("elapsed_share", BUSY_SHARE),
         ("mean_ns", "Mean"),
     ];
-    let (mut table, _) = first_rows(select(table, &columns), shown);
+    let mut table = select(table, &columns);
     let rest = rest::of_kernels(run, shown);
     table.rows.extend(rest_row(&rest, "more kernel", "more kernels", &[Cell::Empty]));
     table.rows.iter_mut().for_each(|row| row.resize(columns.len(), Cell::Empty));

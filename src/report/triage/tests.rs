@@ -30,7 +30,7 @@ fn put(run: &mut Run, section: &str, values: &[(&str, Value)]) {
     assert!(values.iter().all(|(key, _)| has_column(key)), "{values:?}");
     let value =
         |key: &String| values.iter().find(|(name, _)| name == key).map_or(Value::Null, |(_, value)| value.clone());
-    let record = section.columns.iter().map(|key| (key.clone(), value(key))).collect();
+    let record = section.columns.iter().map(|key| (key.clone().into(), value(key))).collect();
     section.rows.push(crate::analysis::section::Record(record));
 }
 

@@ -8,7 +8,9 @@ use crate::trace::testing::TestTrace;
 fn table(columns: &[&str], rows: &[&[Value]]) -> Section {
     let mut section = Section::new("T", "a test", columns);
     for row in rows {
-        section.rows.push(Record(columns.iter().map(|column| (*column).to_owned()).zip(row.iter().cloned()).collect()));
+        section
+            .rows
+            .push(Record(columns.iter().map(|column| (*column).to_owned().into()).zip(row.iter().cloned()).collect()));
     }
     section
 }

@@ -8,7 +8,9 @@ use crate::report::tests_support::empty_run;
 fn table(columns: &[&str], rows: &[&[Value]]) -> Section {
     let mut section = Section::new("T", "a test", columns);
     for row in rows {
-        section.rows.push(Record(columns.iter().map(|column| (*column).to_owned()).zip(row.iter().cloned()).collect()));
+        section
+            .rows
+            .push(Record(columns.iter().map(|column| (*column).to_owned().into()).zip(row.iter().cloned()).collect()));
     }
     section
 }
@@ -102,7 +104,7 @@ fn a_part_of_a_layer_with_known_work_has_a_line_of_its_floor_under_it() {
     assert!(charts(&report)[0].nodes.iter().all(|node| node.class != "dash-roof"), "nothing is known of the work");
     let roles = report.runs[0].sections.get_mut("layer_roles").unwrap();
     roles.columns.push("of_peak_pct".to_owned());
-    roles.rows[0].0.push(("of_peak_pct".to_owned(), 25.0.into()));
+    roles.rows[0].0.push(("of_peak_pct".into(), 25.0.into()));
     let panel = &model_charts(&report, 0, &Options::default())[0];
     let chart = panel.chart.as_ref().unwrap();
     // A quarter of the product's 40 us.

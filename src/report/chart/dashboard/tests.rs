@@ -406,9 +406,9 @@ fn hostile_sections_are_drawn_safely() {
         let mut section = Section::new(HOSTILE, HOSTILE, &columns);
         for row in 0..40 {
             let value = |column: usize| values[(first + step * (column + row)) % values.len()].clone();
-            section
-                .rows
-                .push(Record(keys.iter().enumerate().map(|(column, key)| (key.clone(), value(column))).collect()));
+            section.rows.push(Record(
+                keys.iter().enumerate().map(|(column, key)| (key.clone().into(), value(column))).collect(),
+            ));
         }
         section.summary = section.rows[0].clone();
         let mut hostile = run(1.0);
