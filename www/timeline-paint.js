@@ -251,7 +251,6 @@ export class Painter {
     for (const placed of frame.tiles) {
       const { bars, ends, labels } = placed.tile;
       if (labels.length === 0) continue;
-      const { origin, unit } = this.#scale(frame, placed);
       for (let lane = 0, bar = 0; lane < ends.length; lane += 1) {
         if (!this.#isInView(lane, frame)) {
           bar = ends[lane];
@@ -261,8 +260,9 @@ export class Painter {
         for (; bar < ends[lane]; bar += 1) {
           const at = bar * NUMBERS;
           if (bars[at + 7] < 0 || this.#hidden.has(bars[at + 3])) continue;
-          const left = Math.max(origin + bars[at] * unit, gutter(frame.width));
-          const right = Math.min(origin + bars[at + 1] * unit, frame.width);
+          const [from, to] = this.#seenPart(frame, placed, lane, bar);
+          const left = Math.max(from, gutter(frame.width));
+          const right = Math.min(to, frame.width);
           const key = `${lane} ${bars[at + 4]}`;
           const text = fitted(labels[bars[at + 7]], right - left - 6);
           if (!text || drawn.has(key)) continue;
@@ -273,6 +273,41 @@ export class Painter {
           context.fillStyle = this.#colours.inks[style];
           context.fillText(text, left + 3, y);
         }
+      }
+    }
+  }
+
+  /** The begin and end of the widest part of a bar that no later bar covers: ops of one stream may overlap. Calls and code that overlap are
+   * in several rows. @param {Frame} frame @param {PlacedTile} placed @param {number} lane @param {number} bar */
+  #seenPart(frame, placed, lane, bar) {
+    const { origin, unit } = this.#scale(frame, placed);
+    const [begin, end] = [0, 1].map((side) => origin + placed.tile.bars[bar * NUMBERS + side] * unit);
+    if (this.#layout.boxes[lane].depth > 1) return [begin, end];
+    let [free, widest] = [begin, [begin, begin]];
+    const leave = (/** @type {number} */ until) => {
+      if (until - free > widest[1] - widest[0]) widest = [free, until];
+    };
+    for (const [from, to] of this.#laterBars(frame, placed, lane, bar)) {
+      if (from >= end) break;
+      leave(from);
+      free = Math.max(free, to);
+    }
+    leave(end);
+    return widest;
+  }
+
+  /** The begins and ends of the bars of a lane after one, which are sorted by start. @param {Frame} frame @param {PlacedTile} placed @param {number} lane @param {number} bar */
+  * #laterBars(frame, placed, lane, bar) {
+    const tiles = frame.tiles.filter(({ layer, from }) => layer === placed.layer && from >= placed.from);
+    for (const other of tiles) {
+      const { origin, unit } = this.#scale(frame, other);
+      const { bars, ends } = other.tile;
+      const first = other === placed ? bar + 1 : ends[lane - 1] ?? 0;
+      // What reaches into a tile was in the one before.
+      const least = other === placed ? -Infinity : this.xAt(frame, other.from);
+      for (let at = first * NUMBERS; at < ends[lane] * NUMBERS; at += NUMBERS) {
+        const from = origin + bars[at] * unit;
+        if (from >= least) yield [from, origin + bars[at + 1] * unit];
       }
     }
   }

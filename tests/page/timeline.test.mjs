@@ -83,6 +83,32 @@ test('a kernel has the colour of its category from its start to its end, and idl
   await close();
 });
 
+test('the name of a kernel that others overlap is within the widest part of it that is seen', async () => {
+  const kernel = (name, ts, dur) => ({ ph: 'X', cat: 'kernel', name, pid: 0, tid: 7, ts, dur, args: { device: 0, stream: 7 } });
+  const events = [kernel('covered_gemm_kernel_with_a_long_name', 0, 60), kernel('later_gemm_kernel', 40, 60), kernel('inner_gemm_kernel', 50, 20)];
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await page.evaluate(() => {
+    const { fillText } = CanvasRenderingContext2D.prototype;
+    window.names = [];
+    CanvasRenderingContext2D.prototype.fillText = function recorded(text, x, ...rest) {
+      if (this.font.includes('mono')) window.names.push({ text, x, width: this.measureText(text).width });
+      return fillText.call(this, text, x, ...rest);
+    };
+  });
+  await h.drop(page, { name: 'overlap.json', body: Buffer.from(JSON.stringify({ traceEvents: events })) });
+  await drawn(page);
+  await h.quiet(page);
+  const { width } = await canvas(page).boundingBox();
+  const x = (us) => h.gutterPx(width) + ((us + 0.5) / 101) * (width - h.gutterPx(width));
+  const names = await page.evaluate(() => window.names);
+  for (const [start, from, to] of [['covered', 0, 40], ['later', 70, 100], ['inner', 50, 70]]) {
+    const name = names.findLast(({ text }) => text.startsWith(start.slice(0, 3)));
+    assert.ok(name && name.x >= x(from) - 1 && name.x + name.width <= x(to) + 1, `${JSON.stringify(name)} is between ${x(from)} and ${x(to)}`);
+  }
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('a hidden category has faint bars in the timeline and in the strips, at once and after a reload', async () => {
   const { page, faults, close } = await opened(twoKernels());
   const [gemm, attention] = [await h.fill(page, 'cat-gemm'), await h.fill(page, 'cat-attention')];
