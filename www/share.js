@@ -24,7 +24,9 @@ export class SharePanel {
   #requestTool;
   #onProblem;
   #format = 'html';
-  #isSlim = false;
+  /** Whether a link leaves out the long tables; null until a person chooses: then it does if it would be too long with them.
+   * @type {boolean | null} */
+  #isSlim = null;
   /** Ids of the redactions in files and in links; null for all.
    * @type {{ file: Set<string> | null, link: Set<string> | null }} */
   #redactions = { file: new Set(['secrets']), link: null };
@@ -69,7 +71,7 @@ export class SharePanel {
   /** @returns {Promise<ShareRequest>} */
   async #request() {
     const all = await this.#requestTool('shareRedactions', {});
-    return { format: this.#format, redact: [...(this.#chosen ?? all)], slim: this.#isLink && this.#isSlim };
+    return { format: this.#format, redact: [...(this.#chosen ?? all)], ...(this.#isSlim === null ? {} : { slim: this.#isSlim }) };
   }
 
   /** Shows what would be shared with the current choices. */
@@ -78,6 +80,7 @@ export class SharePanel {
     this.#address.hidden = true;
     this.#slimLabel.hidden = !this.#isLink;
     this.#button.textContent = this.#isLink ? 'Copy link' : 'Save';
+    this.#showChosen();
     try {
       await this.#showPreview();
     } catch (thrown) {
@@ -92,12 +95,25 @@ export class SharePanel {
     (preview) => this.#draw(preview),
   );
 
+  /** The boxes of the redactions. @returns {NodeListOf<HTMLInputElement>} */
+  get #boxes() {
+    return this.#kinds.querySelectorAll('[name=redact]');
+  }
+
+  /** Ticks the boxes of the format that is chosen now. The preview of another format may still be on its way: a click on a box must change
+   * nothing but that box. */
+  #showChosen() {
+    const chosen = this.#chosen;
+    for (const box of this.#boxes) box.checked = chosen?.has(box.value) ?? true;
+  }
+
   /** @param {SharePreview} preview */
-  #draw({ redactions, file, contents, fits, length }) {
+  #draw({ redactions, file, contents, fits, length, slim }) {
     const { activeElement } = document;
-    const focused = activeElement instanceof HTMLInputElement && this.node.contains(activeElement) ? activeElement.value : null;
-    const chosen = this.#chosen ?? new Set(redactions.map(({ id }) => id));
-    this.#kinds.replaceChildren(el('legend', {}, 'Replace with placeholders'), ...redactions.map((kind) => this.#kind(kind, chosen)));
+    const focused = activeElement instanceof HTMLInputElement && this.#kinds.contains(activeElement) ? activeElement.value : null;
+    this.#kinds.replaceChildren(el('legend', {}, 'Replace with placeholders'), ...redactions.map((kind) => this.#kind(kind)));
+    this.#showChosen();
+    if (this.#isLink) this.#slim.checked = slim;
     this.#preview.replaceChildren(el('h2', {}, file), el('ul', {}, ...contents.map((line) => el('li', {}, line))));
     if (length) this.#preview.append(el('p', { class: fits ? 'note' : 'share-long' }, length));
     this.#button.disabled = !fits;
@@ -106,17 +122,18 @@ export class SharePanel {
     again?.focus();
   }
 
-  /** @param {Redaction} redaction @param {Set<string>} chosen */
-  #kind({ id, title, found, none }, chosen) {
-    const box = el('input', { type: 'checkbox', name: 'redact', value: id, checked: chosen.has(id) });
-    box.addEventListener('change', () => {
-      const next = new Set(chosen);
-      if (box.checked) next.add(id);
-      else next.delete(id);
-      this.#redactions[this.#isLink ? 'link' : 'file'] = next;
-      this.show();
-    });
+  /** @param {Redaction} redaction */
+  #kind({ id, title, found, none }) {
+    const box = el('input', { type: 'checkbox', name: 'redact', value: id });
+    box.addEventListener('change', () => this.#choose());
     return el('label', { class: none ? 'check none' : 'check' }, box, el('span', {}, title, el('small', { title: found }, found)));
+  }
+
+  /** Takes the redactions of the chosen format from the boxes, which show them. */
+  #choose() {
+    const chosen = [...this.#boxes].filter(({ checked }) => checked).map(({ value }) => value);
+    this.#redactions[this.#isLink ? 'link' : 'file'] = new Set(chosen);
+    this.show();
   }
 
   /** Saves the file, or copies the link. */

@@ -324,11 +324,12 @@ export interface ModelView {
   panels: DashboardPanel[];
 }
 
-export type ShareRequest = { format: string; redact: string[]; slim: boolean };
+/** Without `slim` the long tables are left out of a link that would be too long with them. */
+export type ShareRequest = { format: string; redact: string[]; slim?: boolean };
 
 export type Redaction = { id: string; title: string; found: string; none: boolean };
 
-export type SharePreview = { redactions: Redaction[]; file: string; contents: string[]; fits: boolean; length: string };
+export type SharePreview = { redactions: Redaction[]; file: string; contents: string[]; fits: boolean; length: string; slim: boolean };
 
 export interface RanksSummary {
   verdict: string[];

@@ -112,12 +112,28 @@ test('the redacted report is the command line\'s byte for byte', async () => {
   await close();
 });
 
+test('a box that is cleared before the preview of a link has come changes no other redaction', async () => {
+  const { page, faults, close } = await open();
+  await panel(page, 'html');
+  const ticked = () => page.locator('.share-panel [name=redact]:checked').evaluateAll((boxes) => boxes.map(({ value }) => value));
+  assert.deepEqual(await ticked(), ['secrets'], 'in files');
+  await h.tapWorkers(page, { sharePreview: 1_000 });
+  await page.locator('.share-panel [name=format][value=link]').check();
+  assert.deepEqual(await ticked(), ALL, 'at once');
+  await page.locator('.share-panel [name=redact][value=files]').uncheck();
+  await h.quiet(page);
+  const others = ALL.filter((id) => id !== 'files');
+  assert.deepEqual(await ticked(), others);
+  const asked = await page.evaluate(() => window.tap.requests.sharePreview.at(-1).args.request);
+  assert.deepEqual([asked.format, asked.redact.toSorted()], ['link', others.toSorted()]);
+  await choose(page, 'json');
+  assert.deepEqual(await ticked(), ['secrets'], 'files keep their own choice');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 async function link(page) {
   await panel(page, 'link');
-  if (await page.locator('.share-panel .primary').isDisabled()) {
-    await page.locator('.share-panel [name=slim]').check();
-    await page.locator('.share-panel .primary:enabled').waitFor();
-  }
   await page.locator('.share-panel .primary').click();
   await page.locator('.share-panel input[readonly]:visible').waitFor();
   return page.locator('.share-panel input[readonly]').inputValue();
@@ -167,18 +183,31 @@ test('a link in a page with files is shown with them, and goes when the address 
   await close();
 });
 
-test('a report that is too long for a link is reported with its size and a remedy, and fits without its long tables', async () => {
+test('a link that would be too long leaves out the long tables by itself and says so; with them it is refused with a remedy', async () => {
   const many = Array.from({ length: 3_000 }, (_, at) => [`void kernel_${at * 7919 % 100_003}<float, ${at * 104_729 % 99_991}>(int)`, at * 1_000, 300 + (at * 7) % 500]);
   const { page, faults, close } = await open(many);
   await panel(page, 'link');
+  const slim = page.locator('.share-panel [name=slim]');
+  assert.ok(await slim.isChecked());
+  assert.ok(await page.locator('.share-panel .primary').isEnabled());
+  assert.match(await page.locator('.share-preview').innerText(), /[\d,]+ of at most 32,000 characters\. The long tables are left out: with them the link would have [\d,]+\./);
+  await slim.uncheck();
+  await page.locator('.share-panel .primary:disabled').waitFor();
   const words = await page.locator('.share-preview').innerText();
   assert.match(words, /would have [\d,]+ characters, more than 32,000/);
   assert.match(words, /Leave out the long tables/);
-  assert.ok(await page.locator('.share-panel .primary').isDisabled());
-  await page.locator('.share-panel [name=slim]').check();
+  assert.equal(await slim.isChecked(), false, 'the choice of a person stays');
+  await slim.check();
   await page.locator('.share-panel .primary:enabled').waitFor();
-  assert.match(await page.locator('.share-preview').innerText(), /[\d,]+ of at most 32,000 characters/);
   assert.deepEqual(faults, []);
+  await close();
+});
+
+test('a link that has room for the long tables keeps them', async () => {
+  const { page, close } = await open([['gemm', 0, 1_000], ['void fmha(float*)', 2_000, 1_000]]);
+  await panel(page, 'link');
+  assert.equal(await page.locator('.share-panel [name=slim]').isChecked(), false);
+  assert.doesNotMatch(await page.locator('.share-preview').innerText(), /left out/);
   await close();
 });
 

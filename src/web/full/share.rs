@@ -18,10 +18,19 @@ struct ShareRequest {
     format: String,
     /// Ids of redactions.
     redact: Vec<String>,
-    /// Leave out the tables that are too long for a link.
-    slim: bool,
+    /// Leave out the tables that are too long for a link. Absent: only if the link would be too long with them.
+    slim: Option<bool>,
 }
-from_json!(ShareRequest { format, redact, slim });
+from_json!(ShareRequest { format, redact; slim });
+
+/// A report as a link.
+struct Link {
+    report: Report,
+    text: String,
+    is_slim: bool,
+    /// The characters of the link with the long tables, if they are left out because it would be too long.
+    whole_characters: Option<usize>,
+}
 
 /// A preview of the file or link. All texts are ready to be shown.
 #[derive(Serialize)]
@@ -34,6 +43,8 @@ struct Preview {
     fits: bool,
     /// For links: the length, with advice if it is too long.
     length: String,
+    /// For links: whether the long tables are left out.
+    slim: bool,
 }
 
 /// One kind of redaction, and how often the report needs it.
@@ -53,18 +64,19 @@ impl Tools {
     /// An invalid request or invalid strips.
     pub fn share_preview(&self, request: &str, strips: Vec<String>) -> JsResult<JsValue> {
         let request: ShareRequest = json::read(request).map_err(to_js_error)?;
-        let (report, overviews) = self.shared_with_strips(&request, &strips)?;
-        let found = self.redactable()?;
+        let redactions = kinds(&self.redactable()?);
         let (name, _) = file(&request.format);
-        let (size, fits, length) = if request.format == "link" {
-            let characters = link::encode(&report).len();
-            (characters, characters <= link::MAX_CHARACTERS, length_of(characters, request.slim))
-        } else {
-            (bytes(&report, &request.format, &overviews)?.len(), true, String::new())
-        };
-        let unit = if request.format == "link" { "characters" } else { "bytes" };
-        let file = format!("{name}, {} {unit}", grouped(size as u64));
-        to_js(&Preview { redactions: kinds(&found), file, contents: contents(&report, &request.format), fits, length })
+        if request.format == "link" {
+            let link = self.link(&request)?;
+            let file = format!("{name}, {} characters", grouped(link.text.len() as u64));
+            let (contents, length, fits) = (contents(&link.report, &request.format), link.length(), link.fits());
+            return to_js(&Preview { redactions, file, contents, fits, length, slim: link.is_slim });
+        }
+        let (report, overviews) = self.shared_with_strips(&request, &strips)?;
+        let size = bytes(&report, &request.format, &overviews)?.len();
+        let file = format!("{name}, {} bytes", grouped(size as u64));
+        let contents = contents(&report, &request.format);
+        to_js(&Preview { redactions, file, contents, fits: true, length: String::new(), slim: false })
     }
 
     /// The ids of all redactions.
@@ -88,8 +100,8 @@ impl Tools {
     /// An invalid request, or a report that is too long for a link.
     pub fn share_link(&self, request: &str) -> JsResult<String> {
         let request: ShareRequest = json::read(request).map_err(to_js_error)?;
-        let text = link::encode(&self.shared(&request)?);
-        if text.len() > link::MAX_CHARACTERS { Err(to_js_error(length_of(text.len(), request.slim))) } else { Ok(text) }
+        let link = self.link(&request)?;
+        if link.fits() { Ok(link.text) } else { Err(to_js_error(link.length())) }
     }
 
     /// The report text in a link.
@@ -123,20 +135,29 @@ impl Tools {
         strips: &[String],
     ) -> JsResult<(Report, Vec<Option<Overview>>)> {
         let overviews = self.overviews(strips)?;
-        let (report, mut redactor) = self.redacted(request)?;
+        let (report, mut redactor) = redacted(&self.report, request)?;
         Ok((report, overviews.iter().map(|overview| redactor.redact_also(overview.as_ref()?)).collect()))
     }
 
-    fn shared(&self, request: &ShareRequest) -> JsResult<Report> {
-        Ok(self.redacted(request)?.0)
+    /// The link that is asked for. Unless the request says whether the long tables are in it, they are if they fit.
+    fn link(&self, request: &ShareRequest) -> JsResult<Link> {
+        let make = |is_slim: bool, whole_characters| {
+            let slim = is_slim.then(|| link::slim(&self.report));
+            let (report, _) = redacted(slim.as_ref().unwrap_or(&self.report), request)?;
+            Ok(Link { text: link::encode(&report), report, is_slim, whole_characters })
+        };
+        if let Some(is_slim) = request.slim {
+            return make(is_slim, None);
+        }
+        let whole = make(false, None)?;
+        if whole.fits() { Ok(whole) } else { make(true, Some(whole.text.len())) }
     }
+}
 
-    fn redacted(&self, request: &ShareRequest) -> JsResult<(Report, Redactor)> {
-        let what = Redactions::of(request.redact.iter().map(String::as_str))
-            .map_err(|unknown| to_js_error(format!("unknown redaction `{unknown}`")))?;
-        let slim = if request.slim { link::slim(&self.report) } else { self.report.clone() };
-        Ok(Redactor::redact(&slim, &what))
-    }
+fn redacted(report: &Report, request: &ShareRequest) -> JsResult<(Report, Redactor)> {
+    let what = Redactions::of(request.redact.iter().map(String::as_str))
+        .map_err(|unknown| to_js_error(format!("unknown redaction `{unknown}`")))?;
+    Ok(Redactor::redact(report, &what))
 }
 
 fn bytes(report: &Report, format: &str, overviews: &[Option<Overview>]) -> JsResult<Vec<u8>> {
@@ -206,18 +227,27 @@ fn plural(count: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
-/// The length of the link compared with the limit, and advice if it is too long.
-fn length_of(characters: usize, slim: bool) -> String {
-    let (length, limit) = (grouped(characters as u64), grouped(link::MAX_CHARACTERS as u64));
-    if characters <= link::MAX_CHARACTERS {
-        return format!("{length} of at most {limit} characters");
+impl Link {
+    fn fits(&self) -> bool {
+        self.text.len() <= link::MAX_CHARACTERS
     }
-    let advice = if slim {
-        "Close some files, or save the report as a file instead."
-    } else {
-        "Leave out the long tables with the box below, or save the report as a file instead."
-    };
-    format!(
-        "The link would have {length} characters, more than {limit}: chats cut longer links and Windows does not open them. {advice}"
-    )
+
+    /// The length compared with the limit, what was left out because of it, and advice if it is still too long.
+    fn length(&self) -> String {
+        let [length, limit] = [self.text.len(), link::MAX_CHARACTERS].map(|characters| grouped(characters as u64));
+        if !self.fits() {
+            let advice = if self.is_slim {
+                "Close some files, or save the report as a file instead."
+            } else {
+                "Leave out the long tables with the box above, or save the report as a file instead."
+            };
+            return format!(
+                "The link would have {length} characters, more than {limit}: chats cut longer links and Windows does not open them. {advice}"
+            );
+        }
+        let left_out = self.whole_characters.map(|whole| {
+            format!(". The long tables are left out: with them the link would have {}.", grouped(whole as u64))
+        });
+        format!("{length} of at most {limit} characters{}", left_out.unwrap_or_default())
+    }
 }
