@@ -10,14 +10,24 @@ import { button, byId, el, svg, swatch } from './dom.js';
 /** @type {Set<string>} */
 const TAGS = new Set(['rect', 'text', 'line', 'path', 'polyline']);
 
-/** Draws the stacked bars. A click on a segment calls `onPick`. If no run has a bar and no category is hidden,
- * the whole figure is hidden.
- * @param {Chart} chart @param {(category: string) => void} onPick @param {boolean} hasHiddenCategories */
-export function showChart(chart, onPick, hasHiddenCategories) {
+/** `pick` takes the category of a segment that is clicked, `labels` has the runs, `saveData` saves the table behind the bars.
+ * @typedef {{ pick(category: string): void, labels(): string[], saveData(): void }} BarActions */
+
+/** Draws the stacked bars. If no run has a bar and no category is hidden, the whole figure is hidden.
+ * @param {Chart} chart @param {BarActions} actions @param {boolean} hasHiddenCategories */
+export function showChart(chart, actions, hasHiddenCategories) {
   const parent = byId('chart');
   parent.parentElement?.classList.toggle('empty-figure', !hasHiddenCategories && !chart.nodes.some(({ key }) => key));
-  if (!parent.firstChild) parent.before(saveMenu(() => parent.querySelector('svg'), 'gpuprism-bars'));
-  parent.replaceChildren(clickableChart(chart, onPick));
+  if (!parent.firstChild) parent.before(saveMenu(() => parent.querySelector('svg'), () => fileName('gpuprism-bars', actions.labels()), actions.saveData));
+  parent.replaceChildren(clickableChart(chart, actions.pick));
+}
+
+const MAX_LABEL_CHARS = 60;
+
+/** The name of a file about these runs; of many, it has the first. @param {string} stem @param {string[]} labels */
+export function fileName(stem, labels) {
+  const [first, ...others] = labels.map((label) => label.replace(/\.json(\.gz)?$|\.gz$/, '').replace(/[^\p{L}\p{N}._-]+/gu, '-').slice(0, MAX_LABEL_CHARS));
+  return [stem, first, others.length > 1 ? `${others.length}-more` : others[0]].filter(Boolean).join('-');
 }
 
 /** The chart as an SVG element. @param {Chart} chart */
@@ -35,16 +45,21 @@ export function clickableChart(chart, onPick) {
   return picture;
 }
 
-/** A menu that saves the chart as it is on screen. @param {() => SVGSVGElement | null} chart @param {string} name */
-export function saveMenu(chart, name) {
+/** A menu that saves the chart as it is on screen, and if there is a way, the data behind it.
+ * @param {() => SVGSVGElement | null} chart @param {string | (() => string)} name of the file @param {() => void} [saveData] */
+export function saveMenu(chart, name, saveData) {
   /** @param {'SVG' | 'PNG'} type */
   const item = (type) => button(`Save as ${type}`, async () => {
     menu.open = false;
     const { savePicture } = await import('./picture.js');
     const picture = chart();
-    if (picture) await savePicture(picture, type, name);
+    if (picture) await savePicture(picture, type, typeof name === 'string' ? name : name());
   });
-  const menu = el('details', { class: 'menu picture' }, el('summary', { class: 'button' }, 'Save chart'), el('div', { class: 'menu-items' }, item('SVG'), item('PNG')));
+  const data = saveData && button('Save data as CSV', () => {
+    menu.open = false;
+    saveData();
+  });
+  const menu = el('details', { class: 'menu picture' }, el('summary', { class: 'button' }, 'Save chart'), el('div', { class: 'menu-items' }, item('SVG'), item('PNG'), data));
   return menu;
 }
 

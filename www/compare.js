@@ -1,7 +1,7 @@
 // Shows the comparison of runs: a line under the verdict, a change next to each run, and the chart of the tab. tabs.js draws its
 // tables. Ranks of one job are not compared; the tab then leads to that of the ranks. Loaded when a second run is open.
 
-import { clickableChart, saveMenu } from './chart.js';
+import { clickableChart, fileName, saveMenu } from './chart.js';
 import { button, byId, copyButton, el, latest, note, noticeItem, present, runOptions, words } from './dom.js';
 import { asProblem } from './problem.js';
 
@@ -38,6 +38,8 @@ export class Comparison {
   #ofJob;
   /** @type {Shown | null} */
   #shown = null;
+  /** The runs that are compared. @type {string[]} */
+  #labels = [];
   /** The width of the last chart. */
   #width = 0;
 
@@ -46,7 +48,7 @@ export class Comparison {
     this.#requestTool = requestTool;
     this.#actions = actions;
     this.#baseline.addEventListener('change', () => actions.baseline(this.#baseline.value));
-    this.#figure = el('figure', {}, el('figcaption', {}, 'What changed'), saveMenu(() => this.#chart.querySelector('svg'), 'gpuprism-changes'), this.#chart);
+    this.#figure = el('figure', {}, el('figcaption', {}, 'What changed'), saveMenu(() => this.#chart.querySelector('svg'), () => fileName('gpuprism-changes', this.#labels)), this.#chart);
     this.#ofRuns = [el('label', {}, 'Compared with ', this.#baseline), copyButton(actions.markdown, 'Copy comparison as Markdown'), this.#verdicts, this.#figure];
     this.#ofJob = [
       el('p', {}, 'The open files are ranks of one job. They share its work, so they are not compared like runs: “Communication and ranks” shows which rank waits for which.'),
@@ -95,9 +97,10 @@ export class Comparison {
   /** @param {{ compared: Compared, chart: Chart | null }} answer */
   #show({ compared: { runs, baseline }, chart }) {
     this.#chart.replaceChildren(...(chart ? [clickableChart(chart, this.#actions.pick)] : []));
+    this.#labels = runs.map(({ label }) => label);
     const others = runs.filter(({ verdict }) => verdict);
     this.#showRuns(runs, others);
-    this.#baseline.replaceChildren(...runOptions(runs.map(({ label }) => label), baseline));
+    this.#baseline.replaceChildren(...runOptions(this.#labels, baseline));
     this.#verdicts.replaceChildren(...others.flatMap((run) => verdictItems(run, others.length > 1)));
   }
 

@@ -48,29 +48,45 @@ function standalone(chart) {
   return copy;
 }
 
+/** The side of a swatch in the legend. */
+const SWATCH = 10;
+
 /** The legend of the colours, in lines below the chart, and its height.
  * @param {SVGSVGElement} copy @param {{ width: number, height: number }} size
  * @param {{ fontFamily: string, color: string }} style */
 function legendOf(copy, { width, height }, { fontFamily, color }) {
-  /** @type {Map<string, SVGElement>} */
+  /** The first shape and the first hatching of each category. @type {Map<string, { shape: SVGElement, hatching?: SVGElement }>} */
   const byCategory = new Map();
-  for (const shape of /** @type {NodeListOf<SVGElement>} */ (copy.querySelectorAll('rect[data-key]'))) {
+  for (const shape of /** @type {NodeListOf<SVGElement>} */ (copy.querySelectorAll('rect[data-key], path[data-key]'))) {
     const { key = '' } = shape.dataset;
-    if (!byCategory.has(key)) byCategory.set(key, shape);
+    const first = byCategory.get(key);
+    if (!first && shape.localName === 'rect') byCategory.set(key, { shape });
+    else if (first && shape.localName === 'path') first.hatching ??= shape;
   }
   const ruler = canvasContext(document.createElement('canvas'));
   ruler.font = `12px ${fontFamily}`;
   const shapes = [];
   let [x, y] = [0, height + LEGEND_LINE];
-  for (const [name, shape] of byCategory) {
+  for (const [key, { shape, hatching }] of byCategory) {
+    const name = shape.dataset.legend ?? key;
     const entryWidth = ruler.measureText(name).width + LEGEND_PADDING;
     if (x > 0 && x + entryWidth > width) [x, y] = [0, y + LEGEND_LINE];
     const swatch = /** @type {SVGElement} */ (shape.cloneNode());
-    setAttributes(swatch, [['x', x], ['y', y - 10], ['width', 10], ['height', 10]]);
-    shapes.push(swatch, svg('text', [['x', x + 16], ['y', y], ['font-size', 12], ['fill', color]], name));
+    setAttributes(swatch, [['x', x], ['y', y - SWATCH], ['width', SWATCH], ['height', SWATCH]]);
+    shapes.push(swatch);
+    if (hatching) shapes.push(hatchedSwatch(hatching, x, y));
+    shapes.push(svg('text', [['x', x + 16], ['y', y], ['font-size', 12], ['fill', color]], name));
     x += entryWidth;
   }
   return { shapes, height: y - height };
+}
+
+/** The hatching of a swatch. @param {SVGElement} hatching that of a segment @param {number} x @param {number} y of the lower left corner */
+function hatchedSwatch(hatching, x, y) {
+  const lines = /** @type {SVGElement} */ (hatching.cloneNode());
+  const half = SWATCH / 2;
+  lines.setAttribute('d', `M${x} ${y - half}l${half} ${-half}M${x} ${y}l${SWATCH} ${-SWATCH}M${x + half} ${y}l${half} ${-half}`);
+  return lines;
 }
 
 /** @param {HTMLCanvasElement} canvas */

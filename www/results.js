@@ -212,9 +212,16 @@ export class Results {
     (drawn) => {
       if (!drawn) return;
       this.#shownChartKey = drawn.key;
-      showChart(drawn.chart, this.#pickCategory, this.#page.store.view.hide.length > 0);
+      showChart(drawn.chart, this.#barActions, this.#page.store.view.hide.length > 0);
     },
   );
+
+  /** @type {import('./chart.js').BarActions} */
+  #barActions = {
+    pick: (category) => this.#pickCategory(category),
+    labels: () => this.#page.store.runs.map(({ label }) => label),
+    saveData: () => this.#tabs.save('categories'),
+  };
 
   /** Everything that the chart depends on. */
   get #chartKey() {

@@ -227,7 +227,7 @@ export class Tabs {
       const panels = await this.#panels(present(tables));
       showTables(JSON.stringify([session.reportsKey, this.#request('')]), panels, {
         sort: (of, sort, isDescending) => look({ of, sort, dir: isDescending ? 'desc' : 'asc' }),
-        save: (table) => this.#save(table),
+        save: (table) => this.save(table),
         openKernel: (kernel) => look({ kernel }),
         openTable: (table) => this.open(table),
         showCategories: () => look({ hide: [] }),
@@ -395,8 +395,8 @@ export class Tabs {
     return part ? part.csv(this.#request(id)) : this.#page.exported('csv', id);
   }
 
-  /** @param {string} id */
-  #save(id) {
+  /** Saves a table as CSV. @param {string} id */
+  save(id) {
     this.#page.attempt('The export failed', async () => save(await this.#csv(id), 'text/csv', `gpuprism-${id.replace(/\W+/g, '-')}.csv`));
   }
 

@@ -303,7 +303,7 @@ test('a chart fits its place after the page is quickly narrowed and widened', as
 
 test('a chart is saved as a self-contained SVG and as a PNG of twice its size', async () => {
   const { page, faults, close } = await opened('#tab=compare', stepped('a.json'), stepped('b.json', { gemm: 800, attention: 230 }));
-  for (const [tab, place, name] of [['compare', '#compare', 'gpuprism-changes'], ['timeline', '.chart-and-findings', 'gpuprism-bars']]) {
+  for (const [tab, place, name] of [['compare', '#compare', 'gpuprism-changes-a-b'], ['timeline', '.chart-and-findings', 'gpuprism-bars-a-b']]) {
     await h.openTab(page, tab);
     await page.locator(`${place} svg.chart`).waitFor();
     const vector = await picture(page, place, 'SVG');
@@ -321,10 +321,33 @@ test('a chart is saved as a self-contained SVG and as a PNG of twice its size', 
     assert.equal(raster.name, `${name}.png`);
     const [, width, height] = vector.body.toString().match(/ viewBox="\S+ \S+ (\d+) (\d+)"/).map(Number);
     assert.deepEqual([raster.body.readUInt32BE(16), raster.body.readUInt32BE(20)], [2 * width, 2 * height]);
-    assert.ok(look.names.includes('gemm') && look.names.includes('attention'), `${look.names} tell what the colours mean`);
+    const isNamed = (category) => look.names.some((text) => text === category || text.startsWith(`${category} `));
+    assert.ok(isNamed('gemm') && isNamed('attention'), `${look.names} tell what the colours mean`);
     assert.ok(await colours(page, raster.body) > 3, 'it is drawn, not blank');
   }
   assert.equal(await page.locator('.card.error').count(), 0);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('the legend of a saved picture says what the page says, with the times of the runs; the data are saved, too', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, stepped('first run.json'));
+  await h.settled(page);
+  const shown = await page.locator('#legend button').allInnerTexts();
+  const vector = await picture(page, '.chart-and-findings', 'SVG');
+  assert.equal(vector.name, 'gpuprism-bars-first-run.svg');
+  const { legend, hatched } = await page.evaluate((text) => {
+    const marks = [...new DOMParser().parseFromString(text, 'image/svg+xml').querySelectorAll('[width="10"][height="10"]')];
+    const next = (mark) => [mark.nextElementSibling, mark.nextElementSibling.nextElementSibling].find(({ localName }) => localName === 'text').textContent;
+    return { legend: marks.map(next), hatched: marks.filter((mark) => mark.nextElementSibling.localName === 'path').map(next) };
+  }, vector.body.toString());
+  assert.deepEqual(legend.map((text) => text.replace(/ [\d.,]+ [mun]?s$/, '')), shown);
+  assert.ok(legend.every((text) => / [\d.,]+ [mun]?s$/.test(text)), `${legend} have times`);
+  assert.match(hatched.join(), /^GPU idle [^,]+$/);
+  await page.locator('.chart-and-findings .picture summary').click();
+  const data = await h.download(page, page.locator('.chart-and-findings .picture button', { hasText: 'CSV' }));
+  assert.match(data.body.toString(), /^(run,)?category,/);
   assert.deepEqual(faults, []);
   await close();
 });

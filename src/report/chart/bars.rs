@@ -56,7 +56,8 @@ const SEGMENT_GAP: i32 = UNIT;
 ///
 /// `legend` is the order of the categories (see [`palette::order`]); other categories come after them, and CPU time last.
 /// Segments of `hidden` categories are left out, and the others move left. `width` is in pixels, at least 240. The nodes
-/// of a segment have the category as key and the row in `data-row`; the tooltip has the exact time.
+/// of a segment have the category as key, the row in `data-row` and an entry for the legend of a saved picture in
+/// `data-legend`; the tooltip has the exact time.
 ///
 /// ```
 /// use gpuprism::report::chart::{Bar, Segment, stacked_bars};
@@ -89,7 +90,8 @@ pub fn stacked_bars(bars: &[Bar], legend: &[&str], hidden: &[&str], width: u32) 
         let mut from_ns = 0_i64;
         for segment in row {
             let to_ns = from_ns.saturating_add(segment.elapsed_ns.max(0));
-            draw_segment(segment, index, (x(from_ns), x(to_ns)), top + layout.bar_top, &mut nodes);
+            let legend = legend_entry(&segment.category, &rows);
+            draw_segment(segment, (index, legend), (x(from_ns), x(to_ns)), top + layout.bar_top, &mut nodes);
             from_ns = to_ns;
         }
     }
@@ -185,8 +187,27 @@ fn common_suffix_len(bars: &[Bar]) -> usize {
     suffix.iter().rposition(|character| !character.is_alphanumeric()).map_or(0, |index| index + 1)
 }
 
-/// Draws one segment between two positions; `top` is that of its bar.
-fn draw_segment(segment: &Segment, row: i32, (left, right): (i32, i32), top: i32, nodes: &mut Vec<Node>) {
+/// What the legend of a saved picture says of a category: its title and, of a few runs, its time in each.
+fn legend_entry(category: &str, rows: &[Vec<&Segment>]) -> String {
+    const MAX_RUNS: usize = 3;
+    let title = palette::title(category).to_owned();
+    if rows.len() > MAX_RUNS {
+        return title;
+    }
+    let time =
+        |row: &Vec<&Segment>| row.iter().find(|segment| segment.category == category).map_or(0, |own| own.elapsed_ns);
+    let times: Vec<String> = rows.iter().map(|row| duration(time(row))).collect();
+    title + " " + &times.join(" / ")
+}
+
+/// Draws one segment of a row between two positions; `top` is that of its bar.
+fn draw_segment(
+    segment: &Segment,
+    (row, legend): (i32, String),
+    (left, right): (i32, i32),
+    top: i32,
+    nodes: &mut Vec<Node>,
+) {
     if right <= left {
         return;
     }
@@ -199,7 +220,7 @@ fn draw_segment(segment: &Segment, row: i32, (left, right): (i32, i32), top: i32
     let span = right - left;
     let width = if span > 4 * SEGMENT_GAP { span - SEGMENT_GAP } else { span };
     let mut attrs = layout::rect((left, top), (width, BAR));
-    attrs.push(("data-span", pixels(span)));
+    attrs.extend([("data-span", pixels(span)), ("data-legend", legend)]);
     let share = percent(*share).map(|share| format!(", {share} of the bar")).unwrap_or_default();
     let title = format!(
         "{}: {} ({} ns){share}",
@@ -270,6 +291,7 @@ fn row_summary(bar: &Bar, row: &[&Segment]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     fn segment(category: &str, elapsed_ns: i64, share: f64) -> Segment {
         Segment { category: category.into(), elapsed_ns, share }
@@ -337,6 +359,21 @@ mod tests {
         let title =
             chart.nodes.iter().find(|node| node.key == "gemm" && node.tag == "rect").map(|node| node.title.as_str());
         assert_eq!(title, Some("gemm: 59.0 ms (59,000,000 ns), 59 % of the bar"));
+    }
+
+    #[test]
+    fn the_legend_of_a_picture_says_what_the_page_says_with_the_time_of_each_run() {
+        let entries = |bars: &[Bar]| {
+            let chart = stacked_bars(bars, &["gemm"], &[], 960);
+            let legend = |node: &Node| Some(node.attrs.iter().find(|(name, _)| *name == "data-legend")?.1.clone());
+            chart.nodes.iter().filter(|node| node.tag == "rect").filter_map(legend).collect::<BTreeSet<_>>()
+        };
+        let of = |texts: [&str; 3]| texts.map(String::from).into_iter().collect::<BTreeSet<_>>();
+        assert_eq!(entries(&[bar("a")]), of(["GPU idle 40.0 ms", "gemm 59.0 ms", "norm 1.00 ms"]));
+        let other = Bar { segments: vec![segment("gemm", 7_000_000, 1.0)], ..bar("b") };
+        let both = of(["GPU idle 40.0 ms / 0 ns", "gemm 59.0 ms / 7.00 ms", "norm 1.00 ms / 0 ns"]);
+        assert_eq!(entries(&[bar("a"), other]), both);
+        assert_eq!(entries(&["a", "b", "c", "d"].map(bar)), of(["GPU idle", "gemm", "norm"]), "too many to read");
     }
 
     #[test]
