@@ -3,6 +3,7 @@
 use super::chart::Unit;
 use super::palette;
 use super::table::{Cell, Kind, Table};
+use crate::analysis::structure::stages::Stage;
 use crate::digits::{grouped, grouped_text};
 use crate::plain::{REPLACEMENT, is_plain};
 
@@ -98,7 +99,7 @@ fn shown_row(row: &[Cell], table: &Table, units: &[Unit]) -> Vec<Shown> {
         .map(|((cell, column), unit)| match column.kind {
             Kind::Timestamp => timestamp(cell),
             Kind::Category => titled(shown_cell(cell, *unit)),
-            Kind::Text => worded(&column.key, shown_cell(cell, *unit)),
+            Kind::Text => worded((&table.id, &column.key), shown_cell(cell, *unit)),
             _ if column.is_change() => signed(cell, *unit),
             _ => shown_cell(cell, *unit),
         })
@@ -110,9 +111,12 @@ fn titled(shown: Shown) -> Shown {
     Shown { text: palette::title(&shown.text).to_owned(), ..shown }
 }
 
-/// A kind of barrier or event, or a cause of idle time, as people read it: exports have a name of a fixed set. Other texts do not change.
-fn worded(key: &str, shown: Shown) -> Shown {
+/// A kind of barrier or event, a cause of idle time, or the stage of steps without one, as people read it in a column of a table:
+/// exports have a name of a fixed set. Other texts do not change.
+fn worded((table, key): (&str, &str), shown: Shown) -> Shown {
     let words = match (key, shown.text.as_str()) {
+        // The rows of a triage are ops of a file, which may have no steps.
+        ("stage", stage) if stage == Stage::All.label() && !table.starts_with("triage") => Stage::All.title(),
         ("barrier_kind" | "event_class", "sync_api") => "synchronizing call",
         ("barrier_kind" | "event_class", "blocking_memcpy") => "blocking copy",
         ("barrier_kind", "host_wait") => "host wait",
@@ -379,10 +383,22 @@ mod tests {
         let table = Table { columns: vec![column], rows: rows.into(), ..Table::default() };
         let texts: Vec<String> = shown(&table).into_iter().map(|row| row[0].text.clone()).collect();
         assert_eq!(texts, ["host wait", "launcher gap", "something else"]);
-        let shown = |key: &str, text: &str| worded(key, Shown { text: text.into(), ..Shown::default() }).text;
+        let shown = |key: &str, text: &str| worded(("", key), Shown { text: text.into(), ..Shown::default() }).text;
         assert_eq!(shown("cause", "host_late"), "host late");
         assert_eq!(shown("name", "host_late"), "host_late", "a name from the trace");
         assert_eq!(exact(&table.rows[0][0]), "host_wait");
+    }
+
+    #[test]
+    fn a_step_without_a_stage_is_called_step_and_stays_all_in_exports() {
+        let column = Column { key: "stage".into(), title: "Stage".into(), kind: Kind::Text };
+        let rows = ["decode", "all"].map(|stage| vec![Cell::Text(stage.into())]);
+        let steps = Table { id: "step_stages".into(), columns: vec![column], rows: rows.into(), ..Table::default() };
+        let texts = |table: &Table| shown(table).into_iter().map(|row| row[0].text.clone()).collect::<Vec<_>>();
+        assert_eq!(texts(&steps), ["decode", "step"]);
+        assert_eq!(exact(&steps.rows[1][0]), "all");
+        let ops = Table { id: "triage_kernels".into(), ..steps };
+        assert_eq!(texts(&ops), ["decode", "all"], "ops of a file without steps");
     }
 
     #[test]

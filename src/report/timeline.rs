@@ -256,7 +256,7 @@ fn style(style: Style) -> StyleText {
     match style {
         // Categories are in front of these; see `styles`.
         Style::Category(_) | Style::Graph => filled(&palette::class(GRAPHS), GRAPHS),
-        Style::Stage(stage) => filled(&palette::class(stage.label()), stage.label()),
+        Style::Stage(stage) => filled(&palette::class(stage.label()), stage.title()),
         Style::Idle(cause) => StyleText {
             class: palette::class("idle"),
             title: cause.title(),

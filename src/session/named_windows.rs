@@ -106,7 +106,7 @@ fn length(window: Window, unseen: &[(Ns, Ns)], until: &str) -> String {
 }
 
 fn step_title(step: &Step, number: usize, length: &str) -> String {
-    let mut title = format!("{number}: {}", step.info.stage.label());
+    let mut title = format!("{number}: {}", step.info.stage.title());
     if let Some(batch) = step.info.batch_size {
         title += &format!(", batch {batch}");
     }
@@ -130,7 +130,9 @@ fn stage_windows(steps: &[Step], unseen: &[(Ns, Ns)], gpu_span: Window) -> Windo
         });
         let window = Window { start: first.start, end: interval.iter().map(|step| step.end).fold(first.end, Ns::max) };
         let steps = if interval.len() == 1 { "1 step".to_owned() } else { format!("{} steps", interval.len()) };
-        let title = || format!("{} {number}: {steps}, {}", stage.label(), length(window, unseen, ""));
+        // The title of a step without a stage is that of a single step.
+        let name = if stage == Stage::All { number.to_string() } else { format!("{} {number}", stage.label()) };
+        let title = || format!("{name}: {steps}, {}", length(window, unseen, ""));
         let listed = group.windows.len();
         group.add(title, window, gpu_span, MAX_STAGE_INTERVALS);
         if group.windows.len() > listed {

@@ -495,7 +495,9 @@ fn describe_step(step: &StepBar, row: usize, moment: &mut Moment) {
     }
     moment.section.figure("to_last_op_ns", step.to_last_op);
     moment.section.figure("step", row + 1);
-    moment.section.figure("stage", step.stage.label());
+    if step.stage != Stage::All {
+        moment.section.figure("stage", step.stage.label());
+    }
 }
 
 fn describe_thread(trace: &Trace, thread: ThreadId, section: &mut Section) {

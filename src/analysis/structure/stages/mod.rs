@@ -74,6 +74,11 @@ impl Stage {
     pub fn label(self) -> &'static str {
         self.word()
     }
+
+    /// What people read where it stands alone: the label, but `step` for a step without a stage. Exports have the label.
+    pub fn title(self) -> &'static str {
+        if self == Self::All { "step" } else { self.label() }
+    }
 }
 
 words! {
