@@ -5,6 +5,7 @@ use crate::analysis::timeline::{
     Bar, Lane, LaneKind, LinkKind, Place, Style, TILE_UNITS, TileRange, Timeline, code_name,
 };
 use crate::digits::grouped;
+use crate::listed;
 use crate::report::format::{clean, digits, duration, time_like};
 use crate::rules::signals::Signals;
 use crate::rules::{GRAPHS, names};
@@ -133,7 +134,20 @@ pub fn notes(timeline: &Timeline) -> Vec<String> {
     let layers = timeline.layers_left_out.then(|| {
         "The layers have no lane, because the trace has too many GPU ops. The tables of the model have them.".to_owned()
     });
-    threads.into_iter().chain(code_threads.filter(|_| code.is_none())).chain(layers).chain(code).collect()
+    let outer = (!timeline.outer_code.is_empty()).then(|| outer_code_note(&timeline.outer_code));
+    threads.into_iter().chain(code_threads.filter(|_| code.is_none())).chain(layers).chain(code).chain(outer).collect()
+}
+
+/// Names a few of the functions without rows of the thread that has the most.
+fn outer_code_note(outer_code: &[Vec<String>]) -> String {
+    const MAX_NAMED: usize = 3;
+    let longest = outer_code.iter().max_by_key(|names| names.len()).map_or(&[][..], Vec::as_slice);
+    let function = |name: &String| clean(name.split_once("): ").map_or(name.as_str(), |(_, function)| function));
+    let mut names: Vec<String> = longest.iter().take(MAX_NAMED).map(function).collect();
+    if let Some(more) = longest.len().checked_sub(MAX_NAMED).filter(|more| *more > 0) {
+        names.push(format!("{} more", grouped(more as u64)));
+    }
+    format!("Functions that run around all work have no row but the innermost: {}.", listed(&names))
 }
 
 /// The lanes of a timeline.

@@ -3,12 +3,16 @@
 //! They may be ten million, so a tile does not read them all. A tile whose units are long is drawn from the [`LongestCode`], which
 //! the reader of the trace keeps apart. A finer tile reads the blocks of [`PackedCode`] in its range. Code shorter than half a unit
 //! is left out. Only shorter code can be inside of it, so that changes no nesting depth.
+//!
+//! The functions that start a server and its loop run around all work. Of those only the innermost has a row, so that a lane does not
+//! begin with a dozen rows that say nothing.
 
 use super::bars::TileRange;
 use super::nest;
 use crate::ordering;
 use crate::trace::{
     CodeEvent, CodeKind, HostCode, HostInterval, LongestCode, NameId, Ns, PackedCode, Span, Spans, ThreadId, Trace,
+    Window,
 };
 
 /// The number of longest functions and ops that are kept of a trace without packed code.
@@ -42,17 +46,20 @@ pub(super) struct CodeBars {
     depths: Vec<u8>,
     /// The number of rows by thread.
     rows: Vec<usize>,
+    /// By thread: the code around all GPU work that has no row, outermost first.
+    outer: Vec<Vec<CodeEvent>>,
     /// That of a trace without packed code.
     own_longest: Option<LongestCode>,
 }
 
 impl CodeBars {
-    pub(super) fn of(trace: &Trace) -> Self {
+    /// `gpu` is the time of all GPU work.
+    pub(super) fn of(trace: &Trace, gpu: Window) -> Self {
         let own_longest = trace.packed_code.is_none().then(|| find_longest(trace, MAX_LONGEST));
-        Self::with_longest(trace, own_longest)
+        Self::with_longest(trace, gpu, own_longest)
     }
 
-    fn with_longest(trace: &Trace, own_longest: Option<LongestCode>) -> Self {
+    fn with_longest(trace: &Trace, gpu: Window, own_longest: Option<LongestCode>) -> Self {
         let mut rows = vec![0; trace.threads.len()];
         let Some(LongestCode { events, least }) = longest(trace, own_longest.as_ref()) else { return Self::default() };
         let depths: Vec<u8> = depths(events.iter().map(|(_, event)| event.time)).collect();
@@ -64,12 +71,22 @@ impl CodeBars {
             let has_code = rows.iter_mut().filter(|rows| **rows > 0);
             has_code.for_each(|rows| *rows = (*rows + SPARE_ROWS).min(MAX_DEPTH));
         }
-        Self { depths, rows, own_longest }
+        let outer = outer_code(trace, gpu);
+        for (rows, outer) in rows.iter_mut().zip(&outer) {
+            *rows = rows.saturating_sub(outer.len());
+        }
+        Self { depths, rows, outer, own_longest }
     }
 
     /// The number of rows of a thread.
     pub(super) fn depth(&self, thread: ThreadId) -> usize {
         self.rows.get(thread.0 as usize).copied().unwrap_or(0)
+    }
+
+    /// The names of the code without a row, by thread; threads without such code are left out.
+    pub(super) fn outer_names(&self, trace: &Trace) -> Vec<Vec<String>> {
+        let names = |outer: &Vec<CodeEvent>| outer.iter().map(|event| name(trace, *event).to_owned()).collect();
+        self.outer.iter().filter(|outer| !outer.is_empty()).map(names).collect()
     }
 
     /// Visits the code in a tile, sorted by thread and start.
@@ -80,7 +97,7 @@ impl CodeBars {
         let Some(LongestCode { events, least }) = longest(trace, self.own_longest.as_ref()) else { return };
         if shortest >= *least {
             let bars = events.iter().zip(&self.depths).filter(|((_, event), _)| is_drawn(*event));
-            bars.for_each(|((row, event), depth)| visit(self.bar(*row, *event, *depth)));
+            bars.filter_map(|((row, event), depth)| self.bar(*row, *event, *depth)).for_each(visit);
             return;
         }
         let mut events = Vec::new();
@@ -91,14 +108,20 @@ impl CodeBars {
         });
         events.sort_unstable_by_key(|(row, event)| (event.nesting_order(), *row));
         let depths = depths(events.iter().map(|(_, event)| event.time));
-        events.iter().zip(depths).for_each(|((row, event), depth)| visit(self.bar(*row, *event, depth)));
+        events.iter().zip(depths).filter_map(|((row, event), depth)| self.bar(*row, *event, depth)).for_each(visit);
     }
 
-    /// With a depth that the lane has.
-    fn bar(&self, row: usize, event: CodeEvent, depth: u8) -> CodeBar {
+    /// With a depth that the lane has; `None` for code without a row. What runs before or after the code without rows moves up with
+    /// what is inside of it.
+    fn bar(&self, row: usize, event: CodeEvent, depth: u8) -> Option<CodeBar> {
+        let outer = self.outer.get(event.time.thread.0 as usize).map_or(&[][..], Vec::as_slice);
+        if outer.contains(&event) {
+            return None;
+        }
         let last = self.depth(event.time.thread).saturating_sub(1);
+        let depth = depth.saturating_sub(u8::try_from(outer.len()).unwrap_or(u8::MAX));
         let depth = depth.min(u8::try_from(last).unwrap_or(u8::MAX));
-        CodeBar { row, kind: event.kind, name: event.name, time: event.time, depth }
+        Some(CodeBar { row, kind: event.kind, name: event.name, time: event.time, depth })
     }
 
     /// The code before or after some code on its thread, called by the same function if there is such code nearby.
@@ -119,6 +142,22 @@ impl CodeBars {
             reach_ns *= REACH_FACTOR;
         }
     }
+}
+
+/// By thread the code that runs around all GPU work, outermost first, without the innermost of it.
+fn outer_code(trace: &Trace, gpu: Window) -> Vec<Vec<CodeEvent>> {
+    let mut outer = vec![Vec::new(); trace.threads.len()];
+    each(trace, Some((gpu.start, gpu.start)), &mut |_, event| {
+        let is_around = event.time.start <= gpu.start && event.time.end >= gpu.end;
+        if let Some(outer) = outer.get_mut(event.time.thread.0 as usize).filter(|_| is_around) {
+            outer.push(event);
+        }
+    });
+    for outer in &mut outer {
+        ordering::sort_by_key(outer, |event: &CodeEvent| event.nesting_order());
+        outer.pop();
+    }
+    outer
 }
 
 /// The nearest code of a thread that begins within `reach_ns` after other code, or ended within it before.
@@ -294,7 +333,8 @@ mod tests {
             let (all, few) = (find_longest(&trace, usize::MAX), find_longest(&trace, max_long));
             prop_assert!(few.events.len() <= max_long && all.events.len() == calls.len());
             prop_assert_eq!(Some(&all), longest(&trace, None), "what the reader of the trace kept");
-            let [all, few] = [all, few].map(|longest| CodeBars::with_longest(&trace, Some(longest)));
+            let gpu = trace.span().unwrap();
+            let [all, few] = [all, few].map(|longest| CodeBars::with_longest(&trace, gpu, Some(longest)));
             // Deeper code shares the last row of a lane.
             let last = few.depth(ThreadId(0)).saturating_sub(1) as u8;
             let expected: Vec<(usize, u8)> =
@@ -315,7 +355,7 @@ mod tests {
             let mut all = Vec::new();
             each(&trace, None, &mut |row, event| all.push((row, event.time)));
             let (row, own) = all[index % all.len()];
-            let code = CodeBars::of(&trace);
+            let code = CodeBars::of(&trace, trace.span().unwrap());
             let found = [false, true].map(|is_after| code.neighbour(&trace, ThreadId(0), row, is_after).map(|(_, time)| time));
             let times = all.iter().map(|(_, time)| *time);
             let before = times.clone().filter(|time| time.end <= own.start).max_by_key(|time| (time.end, -time.start.0));
@@ -325,10 +365,26 @@ mod tests {
     }
 
     #[test]
+    fn functions_around_all_work_have_no_row_but_the_innermost() {
+        // Around the kernel at 5..10: three functions; inside of them one that ends before it, and one after it with an op.
+        let mut trace = nested(&[(1, 90, false), (1, 90, false), (1, 90, false)]);
+        let code = trace.packed_code.as_mut().unwrap();
+        let (op, function) = (code.ops.intern("aten::mm"), code.functions.intern("a.py(9): work"));
+        code.push(CodeKind::Function, function, 0, Ns(1_000), Ns(500));
+        code.push(CodeKind::Op, op, 0, Ns(1_100), Ns(100));
+        code.set_threads(vec![Some(ThreadId(0))]);
+        let code = CodeBars::of(&trace, trace.span().unwrap());
+        assert_eq!(code.outer_names(&trace), [["a.py(1): f", "a.py(1): f"]]);
+        assert_eq!(code.depth(ThreadId(0)), 3);
+        let depths: Vec<u8> = bars_of(&code, &trace, 2, 0).into_iter().map(|(_, depth)| depth).collect();
+        assert_eq!(depths, [0, 1, 2], "what would be the third row is the first");
+    }
+
+    #[test]
     fn code_is_nested_and_the_stack_of_a_time_is_what_runs_then() {
         // 0..2^40 * 0.9, in it 1..., in it 3...
         let trace = nested(&[(1, 50, false), (1, 50, false), (1, 50, true)]);
-        let code = CodeBars::of(&trace);
+        let code = CodeBars::of(&trace, Window { start: Ns(0), end: Ns(10) });
         assert_eq!(code.depth(ThreadId(0)), 3);
         let names = |time: i64| {
             let stack = stack(&trace, ThreadId(0), Ns(time));

@@ -224,6 +224,9 @@ pub struct Timeline {
     pub layers_left_out: bool,
     /// Whether the trace has too many CPU ops and Python functions to keep them; see [`crate::trace::PackedCode::is_too_long`].
     pub code_left_out: bool,
+    /// The functions and CPU ops without a row, because they run around all GPU work and around other such code: outermost first, by
+    /// thread.
+    pub outer_code: Vec<Vec<String>>,
     /// The categories of the ops.
     pub categories: Vec<String>,
     category_of_name: Vec<usize>,
@@ -244,7 +247,7 @@ impl Timeline {
         let (categories, category_of_name) = categories(trace, rules);
         let (calls, ranges) =
             (Nesting::of(&trace.calls, trace.threads.len()), Nesting::of(&trace.ranges, trace.threads.len()));
-        let code = CodeBars::of(trace);
+        let code = CodeBars::of(trace, gpu);
         let (threads, threads_left_out) = threads(&calls, &ranges, &code);
         let (layers, layers_left_out) = layer_bars(trace, &categories);
         let mut lanes = device_lanes(trace, &layers);
@@ -269,6 +272,7 @@ impl Timeline {
             code_threads_left_out: trace.packed_code.as_ref().map_or(0, |code| code.threads_left_out()),
             code_left_out: trace.packed_code.as_ref().is_some_and(|code| code.is_too_long()),
             categories,
+            outer_code: code.outer_names(trace),
             category_of_name,
             call_depths: calls.depths,
             range_depths: ranges.depths,
