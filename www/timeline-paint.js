@@ -519,6 +519,9 @@ export class Painter {
     if (lane < 0 || y < AXIS_HEIGHT) return null;
     const { top, rowHeight } = this.#layout.boxes[lane];
     return this.barAt(frame, lane, x, Math.floor((y - top + frame.scrollTop) / rowHeight));
+        const end = x + 4 + context.measureText(tick.text).width;
+        free = end + 8;
+        if (end > frame.width) continue;
   }
 
   /** The nearest bar of a row of a lane. @param {Frame} frame @param {number} lane @param {number} x @param {number} depth

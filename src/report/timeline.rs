@@ -403,11 +403,20 @@ fn tick_step_ns(range: TileRange) -> i64 {
     }
 }
 
-/// A time in the largest unit that divides the step.
+/// A time in the largest unit that divides the step, or if it has five digits in it, in the next one with the digits that tell ticks apart:
+/// `14.45 ms`.
 fn time_text(ns: i64, step_ns: i64) -> String {
+    const MAX_WHOLE: u64 = 10_000;
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
     let (unit_ns, unit) = units.into_iter().find(|(unit_ns, _)| step_ns % unit_ns == 0).unwrap_or((1, "ns"));
-    format!("{} {unit}", grouped_signed(ns / unit_ns))
+    let larger = units.into_iter().find(|(larger_ns, _)| *larger_ns == unit_ns.saturating_mul(1_000));
+    let Some((larger_ns, larger)) = larger.filter(|_| (ns / unit_ns).unsigned_abs() >= MAX_WHOLE) else {
+        return format!("{} {unit}", grouped_signed(ns / unit_ns));
+    };
+    let digits = format!("{:03}", (ns % larger_ns / unit_ns).unsigned_abs());
+    let zeros = format!("{}", step_ns / unit_ns).chars().rev().take_while(|digit| *digit == '0').count();
+    let digits = digits.get(..digits.len().saturating_sub(zeros)).unwrap_or_default();
+    format!("{}.{digits} {larger}", grouped_signed(ns / larger_ns))
 }
 
 #[cfg(test)]
@@ -464,6 +473,16 @@ mod tests {
             let ticks = ticks(&timeline, range);
             assert!(ticks.is_sorted_by(|a, b| b.unit - a.unit >= 255), "level {level}: {ticks:?}");
         }
+    }
+
+    #[test]
+    fn ticks_far_from_the_first_op_have_a_few_digits_in_a_larger_unit() {
+        assert_eq!(time_text(14_450_000, 50_000), "14.45 ms");
+        assert_eq!(time_text(-14_400_000, 200_000), "-14.4 ms");
+        assert_eq!(time_text(12_345_678_000_000, 2_000_000), "12,345.678 s");
+        assert_eq!(time_text(14_005_000, 5_000), "14.005 ms");
+        assert_eq!(time_text(9_950_000, 50_000), "9,950 us", "few digits, and ticks near it have them");
+        assert_eq!(time_text(40_000_000_000, 1_000_000_000), "40 s");
     }
 
     #[test]
