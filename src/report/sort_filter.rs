@@ -72,7 +72,7 @@ const RUN_CHARS: usize = 20;
 
 /// Gives the kernels and runs of a table short names for narrow columns, which tell them apart within this table.
 pub fn narrow_names(table: &mut Table, max_chars: usize) {
-    narrow(table.rows.iter_mut().flatten(), max_chars);
+    narrow(table.rows.iter_mut().flatten(), max_chars, |_| 0);
     let Some(index) = table.columns.iter().position(|column| column.key == "run") else { return };
     let runs = table.rows.iter_mut().filter_map(|row| row.get_mut(index)).filter_map(|cell| {
         let Cell::Text(label) = cell else { return None };
@@ -80,11 +80,22 @@ pub fn narrow_names(table: &mut Table, max_chars: usize) {
         *cell = Cell::Kernel { short: String::new(), full };
         Some(cell)
     });
-    narrow(runs, max_chars.min(RUN_CHARS));
+    let room = max_chars.min(RUN_CHARS);
+    let needs_room = |names: &[&str]| names.iter().any(|name| name.chars().count() > room);
+    narrow(runs, room, |names| if needs_room(names) { common_ending(names) } else { 0 });
 }
 
-/// Shortens the names in these cells.
-fn narrow<'a>(cells: impl Iterator<Item = &'a mut Cell>, max_chars: usize) {
+/// The length of the longest ending of several file names, from a dot on, that all of them share: of `rank0.pt.trace.json.gz` and
+/// `rank1.pt.trace.json.gz` that of `.pt.trace.json.gz`.
+fn common_ending(names: &[&str]) -> usize {
+    let [first, others @ ..] = names else { return 0 };
+    let is_shared = |ending: &&str| others.iter().all(|name| name.len() > ending.len() && name.ends_with(ending));
+    let endings = first.match_indices('.').filter(|(start, _)| *start > 0).filter_map(|(start, _)| first.get(start..));
+    endings.filter(|_| !others.is_empty()).find(is_shared).map_or(0, str::len)
+}
+
+/// Shortens the names in these cells. `ending` is the length of what all of them end with and need not show.
+fn narrow<'a>(cells: impl Iterator<Item = &'a mut Cell>, max_chars: usize, ending: impl Fn(&[&str]) -> usize) {
     let names = cells.filter_map(|cell| match cell {
         Cell::Kernel { short, full } => Some((short, full.as_str())),
         _ => None,
@@ -93,7 +104,9 @@ fn narrow<'a>(cells: impl Iterator<Item = &'a mut Cell>, max_chars: usize) {
     let mut distinct = full.clone();
     distinct.sort_unstable();
     distinct.dedup();
-    let demangled: Vec<_> = distinct.iter().map(|name| names::demangle(name)).collect();
+    let ending = ending(&distinct);
+    let stem = |name: &'a str| name.get(..name.len().saturating_sub(ending)).unwrap_or(name);
+    let demangled: Vec<_> = distinct.iter().map(|name| names::demangle(stem(name))).collect();
     let narrowed = names::distinct_within(&demangled, max_chars);
     let by_name: HashMap<&str, &String, RandomState> = distinct.into_iter().zip(&narrowed).collect();
     for (short, full) in short.into_iter().zip(full) {
@@ -202,7 +215,29 @@ fn number(cell: &Cell) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::format::shown;
     use crate::report::table::Column;
+
+    #[test]
+    fn names_of_runs_that_have_no_room_drop_the_ending_that_all_share() {
+        let shown_for = |runs: &[&str]| {
+            let columns = vec![Column { key: "run".into(), title: "Run".into(), kind: Kind::Text }];
+            let rows = runs.iter().map(|run| vec![Cell::Text((*run).into())]).collect();
+            let mut table = Table { columns, rows, ..Table::default() };
+            narrow_names(&mut table, 40);
+            shown(&table).into_iter().map(|row| row[0].clone()).collect::<Vec<_>>()
+        };
+        let ranks = shown_for(&["rank0.pt.trace.json.gz", "rank11.pt.trace.json.gz"]);
+        assert_eq!(ranks.iter().map(|run| run.text.as_str()).collect::<Vec<_>>(), ["rank0", "rank11"]);
+        assert_eq!(ranks[0].title, "rank0.pt.trace.json.gz", "the whole name is the tooltip");
+        let short = shown_for(&["a.json", "b.json"]);
+        assert_eq!(short.iter().map(|run| run.text.as_str()).collect::<Vec<_>>(), ["a.json", "b.json"]);
+        for odd in
+            [&["x.json"; 2][..], &["one.a.run.with.a.long.name"], &["", ".json"], &["é.json.gz.é.json.gz.é.json", "é"]]
+        {
+            assert!(shown_for(odd).iter().all(|run| run.text.is_empty() == run.title.is_empty()), "{odd:?}");
+        }
+    }
 
     fn table() -> Table {
         let column = |key: &str, kind| Column { key: key.into(), title: key.into(), kind };
