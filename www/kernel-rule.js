@@ -1,5 +1,5 @@
-// A rule for the kernel in the panel: its category from a list, the names that the rule matches, and what it would take, as computed by
-// the tools worker. Loaded with the kernel's panel.
+// A rule for the kernel in the panel: its category from a list, and folded until another one is chosen the names that the rule matches
+// and what it would take, as computed by the tools worker. Loaded with the kernel's panel.
 
 import { button, el, latest } from './dom.js';
 import { asProblem } from './problem.js';
@@ -37,6 +37,7 @@ export class KernelRule {
   #undo = button('Undo', () => this.#run(() => this.#revert()), { hidden: true });
   #status = el('p', { id: 'kernel-rule-status', class: 'note', role: 'status' });
   #preview = el('div');
+  #details;
   node;
 
   /** `rules()` resolves with the rules of the person, `openRules()` opens their tab.
@@ -45,15 +46,16 @@ export class KernelRule {
     this.#page = page;
     this.#rules = rules;
     this.#openRules = openRules;
+    this.#details = el('details', {}, el('summary', {}, 'Rule'),
+      el('div', { class: 'actions' },
+        el('label', { class: 'regex' }, 'Names that match ', this.#regex),
+        this.#add, this.#undo, button('As JSON', () => this.#run(() => this.#edit()), { class: 'small', title: 'Edit the rule in the tab Rules' })),
+      this.#status, this.#preview);
     this.node = el('form', { class: 'kernel-rule', 'aria-label': 'Category of this kernel', submit: (event) => {
       event.preventDefault();
       if (!this.#add.disabled) this.#run(() => this.#apply());
     } },
-      el('div', { class: 'actions' },
-        el('label', {}, 'Category ', this.#category), this.#other,
-        el('label', { class: 'regex' }, 'of names that match ', this.#regex),
-        this.#add, this.#undo, button('As JSON', () => this.#run(() => this.#edit()), { class: 'small', title: 'Edit the rule in the tab Rules' })),
-      this.#status, this.#preview);
+      el('div', { class: 'actions' }, el('label', {}, 'Category ', this.#category), this.#other), this.#details);
   }
 
   /** Shows the rule for a kernel; for the same kernel, what the rule takes after an analysis. @param {string} name */
@@ -66,6 +68,7 @@ export class KernelRule {
   /** @param {string} name */
   #clear(name) {
     [this.#name, this.#draft, this.#suggested] = [name, null, ''];
+    this.#details.open = false;
     this.#regex.value = this.#other.value = '';
     this.#category.replaceChildren();
     this.#other.hidden = this.#undo.hidden = this.#add.disabled = true;
@@ -75,6 +78,7 @@ export class KernelRule {
 
   #onChoice() {
     this.#add.disabled = true;
+    this.#details.open = true;
     this.#other.hidden = this.#category.value !== OTHER;
     if (!this.#other.hidden) this.#other.focus();
     this.#run(() => this.#check());
@@ -144,6 +148,7 @@ export class KernelRule {
     }
     await (await this.#rules()).put(this.#before);
     this.#clear(this.#name);
+    this.#details.open = true;
     this.#say('The rule is gone.');
   }
 

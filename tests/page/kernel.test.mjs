@@ -109,7 +109,11 @@ test('a rule for the kernel is made from a list of categories, with a preview, a
   const category = () => figures(page).then((shown) => shown.Category);
   await page.waitForFunction(() => document.querySelector('.kernel-rule [name=regex]').value === 'mine');
   assert.equal(await rule.locator('select').inputValue(), 'misc', 'the category so far');
+  assert.ok(await add.isHidden(), 'the rule is folded');
+  await rule.getByText('Rule', { exact: true }).click();
   assert.ok(await add.isDisabled(), 'nothing is to be added yet');
+  await rule.getByText('Rule', { exact: true }).click();
+  assert.ok(await add.isHidden());
   assert.ok(await rule.locator('option').count() > 10);
   await rule.locator('select').selectOption('attention');
   // All launches of `mine`: 55 of 155 us.
