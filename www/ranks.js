@@ -70,6 +70,13 @@ export class Ranks {
     return summary.is_one_job ? summary.verdict : null;
   }
 
+  /** The traces of the ranks that the verdict names, in its order. */
+  async named() {
+    const entries = this.#session.liveTraces;
+    const { summary } = await this.#compare();
+    return summary.named.flatMap((index) => entries[index] ?? []);
+  }
+
   /** The windows that show the same time range in other traces. @param {TraceEntry} entry @param {string} window */
   async windows(entry, window) {
     const entries = this.#session.liveTraces;

@@ -332,12 +332,18 @@ export class Tabs {
       const { store } = this.#page;
       if (progress === 'none') (await this.#comparison.loaded())?.hide();
       if (progress === 'ready') await (await this.#comparison()).draw({ baseline: store.baseline, isOpen: this.#chosen.id === COMPARE, hidden: store.view.hide, jobVerdict });
+      if (jobVerdict) this.#page.attempt('The timelines of the late ranks could not be shown', () => this.#leadWithNamed());
     },
   );
 
   /** The verdict about the job whose ranks the open files are; null if they are not ranks of one job. */
   async #jobVerdict() {
     return this.#page.session.isOneJob ? (await this.#ranks()).jobVerdict().catch(() => null) : null;
+  }
+
+  /** Puts the timelines of the ranks that the verdict names first. */
+  async #leadWithNamed() {
+    this.#page.windows.leadWith(await (await this.#ranks()).named());
   }
 
   /** `none` without runs to compare, `waiting` while a file is being read or analyzed, else `ready`. */

@@ -46,6 +46,8 @@ export class Timelines {
   #timelines = new Map();
   /** A second view of a trace, below its first: the slowest step. @type {Timeline | null} */
   #second = null;
+  /** Further traces whose timelines were asked for. @type {Set<TraceEntry>} */
+  #asked = new Set();
   /** Counts presses of the button for it: the last one counts. */
   #toggles = 0;
   /** What was shown last. @type {{ entries: TraceEntry[], options: (entry: TraceEntry) => Options }} */
@@ -74,21 +76,23 @@ export class Timelines {
     this.#shown = { entries, options };
     await this.#styleSheet;
     for (const [entry, timeline] of this.#timelines) {
-      if (entries.includes(entry)) continue;
+      if (made.includes(entry)) continue;
       timeline.close();
       this.#timelines.delete(entry);
     }
-    if (this.#second && !entries.includes(this.#second.entry)) this.#closeSecond();
+    if (this.#second && !made.includes(this.#second.entry)) this.#closeSecond();
     this.#arrange();
     byId('timelines').hidden = entries.length === 0;
     for (const timeline of this.#all) timeline.setName(entries.length > 1);
     await Promise.all(this.#all.filter(({ entry }) => isRead(entry)).map((timeline) => timeline.open(options(timeline.entry))));
   }
 
+    const made = this.#made;
   /** The traces that have a timeline, in their order. */
   get #made() {
-    return this.#shown.entries.filter((entry, index) => index < TIMELINES_AT_ONCE || this.#timelines.has(entry));
+    return this.#shown.entries.filter((entry, index) => index < TIMELINES_AT_ONCE || this.#asked.has(entry));
   }
+      this.#asked.delete(entry);
 
   /** All timelines from top to bottom. */
   get #all() {
@@ -178,7 +182,7 @@ export class Timelines {
   async #open(entry) {
     const { entries, options } = this.#shown;
     if (!this.#made.includes(entry) && entries.includes(entry)) {
-      this.#timeline(entry);
+      this.#asked.add(entry);
       await this.show(entries, options);
     }
     const timeline = this.#timelines.get(entry);

@@ -337,6 +337,8 @@ export interface RanksSummary {
   aside: string[];
   has_jobs: boolean;
   is_one_job: boolean;
+  /** The traces of the ranks that the verdict names, by index. */
+  named: number[];
   parts: { name: string; class: string }[];
 }
 

@@ -18,6 +18,8 @@ export class Windows {
   #opened = Promise.resolve();
   /** The traces that have a timeline or are expected to get one, and whether each has been read. */
   #expectedKey = '';
+  /** The traces whose timelines come first. @type {TraceEntry[]} */
+  #leading = [];
   /** The traces that have the window that the address names for them. @type {Entry[]} */
   #placed = [];
 
@@ -171,7 +173,8 @@ export class Windows {
       const traces = this.#page.session.expectedTraces;
       this.#expectedKey = keyOf(traces);
       this.keepRoom();
-      await (await this.#whenNeeded(this.#timelines))?.show(traces, this.#options);
+      const leading = this.#leading.filter((trace) => traces.includes(trace));
+      await (await this.#whenNeeded(this.#timelines))?.show([...new Set([...leading, ...traces])], this.#options);
     },
     () => {},
   );
@@ -183,6 +186,13 @@ export class Windows {
 
   drawStrips = latest(
     async (/** @type {boolean | void} */ isResized) => {
+  /** Shows the timelines of these traces first, in the order of the files after them. @param {TraceEntry[]} traces */
+  leadWith(traces) {
+    if (traces.length === this.#leading.length && traces.every((trace, index) => trace === this.#leading[index])) return;
+    this.#leading = traces;
+    this.openTimelines();
+  }
+
       // The bars are more than the strips, so the worker is asked for them first.
       await this.#opened;
       await (await this.#whenNeeded(this.#strips))?.show(this.#page.session.expectedTraces, this.#options, Boolean(isResized));

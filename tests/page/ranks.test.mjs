@@ -144,6 +144,21 @@ test('a job that is closed down to one file leaves no trace in any tab, and two 
   await close();
 });
 
+test('the timelines of the ranks that the verdict names come first', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, ...[30, 31, 30, 32, 30, 90].map((late, number) => rank(number, 6, late)));
+  await h.settled(page);
+  await page.locator('#comparison p', { hasText: 'Rank 5 delays the others' }).waitFor();
+  await h.quiet(page);
+  const names = () => page.locator('.timeline figcaption > .run-label:first-of-type').allInnerTexts();
+  assert.deepEqual(await names(), ['rank5.json', 'rank0.json', 'rank1.json', 'rank2.json']);
+  await page.locator('.timeline-more').getByRole('button', { name: 'rank4.json' }).click();
+  await page.waitForFunction(() => document.querySelectorAll('.timeline[data-state=drawn]').length === 5);
+  assert.equal((await names())[0], 'rank5.json', 'it stays the first');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('a file outside a job is named with the reason', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin, '#tab=ranks');
   await h.drop(page, rank(0, 2, 30), rank(1, 2, 90), h.kineto('other.json', h.SERVER_OPS));

@@ -9,6 +9,7 @@ use crate::trace::{Ns, Window};
 use crate::web::{JsResult, to_js, to_js_error, view};
 use serde::Serialize;
 use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use wasm_bindgen::prelude::*;
 
 /// The verdicts on all jobs, and the legend of their bars.
@@ -20,6 +21,8 @@ struct Summary {
     has_jobs: bool,
     /// All open traces belong to one job.
     is_one_job: bool,
+    /// The traces of the ranks that the verdict names, by index, in the order of the verdict.
+    named: Vec<usize>,
     parts: Vec<Part>,
 }
 
@@ -49,6 +52,16 @@ pub struct Ranks {
 }
 
 impl Ranks {
+    /// See [`Summary::named`].
+    fn named(&self) -> Vec<usize> {
+        let ranks = self.comparison().jobs.iter().flat_map(ranks::Job::stragglers);
+        let mut named: Vec<usize> =
+            ranks.filter_map(|rank| self.logs.iter().position(|log| log.file == rank.file)).collect();
+        let mut seen = BTreeSet::new();
+        named.retain(|index| seen.insert(*index));
+        named
+    }
+
     fn comparison(&self) -> &ranks::Ranks {
         self.comparison.get_or_init(|| {
             let window = |index: usize| self.windows.get(index).and_then(Option::as_ref);
@@ -146,6 +159,7 @@ impl Ranks {
             aside: words::ungrouped(comparison),
             has_jobs: !comparison.jobs.is_empty(),
             is_one_job: comparison.jobs.len() == 1 && comparison.ungrouped.is_empty(),
+            named: self.named(),
             parts: chart::PARTS.map(part).into(),
         })
     }
