@@ -30,7 +30,7 @@ export function rehearseTrace(trace) {
   for (const window of [null, trace.window(0.4, 0.5), trace.window(0.1, 0.9)]) {
     for (const without of [true, false]) trace.analyze(JSON.stringify({ window, without_sections: without }));
   }
-  trace.strips('{}', WIDTH, false);
+  trace.strips('{}', WIDTH, false, 0);
   const view = trace.timeline('{}');
   for (const layer of LAYERS) for (let level = 0; level < LEVELS; level += 1) trace.timeline_tile(layer, level, 0);
   for (let lane = 0; lane < view.lanes.length; lane += 1) trace.timeline_moment(lane, 1);

@@ -2,6 +2,7 @@
 
 import { chartSvg, shapes } from './chart.js';
 import { arrange, button, byId, el, present, setAttributes, svg } from './dom.js';
+import { commonLength } from './timeline-view.js';
 
 /** @import { Chart, Options, TraceEntry, WindowGroup } from './types.js' */
 
@@ -40,8 +41,8 @@ export class Strips {
     this.#actions = actions;
   }
 
-  /** Draws the strips, unless they are drawn like this already. Those of files that are still being read have their room.
-   * @param {TraceEntry[]} entries @param {(entry: TraceEntry) => Options} options @param {boolean} isResized */
+  /** Draws the strips, unless they are drawn like this already. Those of files that are still being read have their room. Traces of similar
+   * lengths have one scale. @param {TraceEntry[]} entries @param {(entry: TraceEntry) => Options} options @param {boolean} isResized */
   async show(entries, options, isResized) {
     const hasWidth = !isResized && entries.length === this.#figures.size;
     for (const entry of this.#figures.keys()) if (!entries.includes(entry)) this.#figures.delete(entry);
@@ -50,19 +51,21 @@ export class Strips {
     // Reading the width makes the browser lay out the page at once.
     if (!hasWidth) this.#width = Math.max(MIN_WIDTH, Math.floor(byId('strips').clientWidth));
     const read = entries.filter(({ text }) => text !== null);
-    await Promise.all(read.map((entry) => this.#draw(entry, options(entry), entries.length > 1)));
+    const lengths = read.length > 1 ? await Promise.all(read.map(({ reader }) => reader.request('gpuLength', {}))) : [];
+    const scale = commonLength(lengths);
+    await Promise.all(read.map((entry) => this.#draw(entry, options(entry), scale, entries.length > 1)));
   }
 
-  /** @param {TraceEntry} entry @param {Options} options @param {boolean} hasName */
-  async #draw(entry, options, hasName) {
+  /** @param {TraceEntry} entry @param {Options} options @param {number} scale the time that the width stands for; 0 for that of the trace @param {boolean} hasName */
+  async #draw(entry, options, scale, hasName) {
     const figure = this.#figure(entry);
     // The reader may be replaced by another one of the same file, which draws the same strips.
-    const chartKey = JSON.stringify([{ ...options, window: null }, this.#width, entry.leftOut]);
+    const chartKey = JSON.stringify([{ ...options, window: null }, this.#width, scale, entry.leftOut]);
     const key = JSON.stringify([options, chartKey, hasName]);
     if (figure.key === key) return;
     figure.key = key;
     const { window } = entry;
-    const drawing = await entry.reader.request('strips', { options, width: this.#width, hasChart: figure.chartKey === chartKey }).catch((thrown) => {
+    const drawing = await entry.reader.request('strips', { options, width: this.#width, hasChart: figure.chartKey === chartKey, scale }).catch((thrown) => {
       // The next call tries again, for example with another reader.
       if (figure.key === key) figure.key = '';
       throw thrown;

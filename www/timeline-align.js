@@ -2,12 +2,14 @@
 // a collective, or the median and the slowest step of one run. Loaded with the timelines.
 
 import { el } from './dom.js';
+import { commonLength, lengthOfAll } from './timeline-view.js';
 
 /** @import { Timeline } from './timeline.js' */
 /** @import { TraceEntry, Wait } from './types.js' */
 
 /** @typedef {'none' | 'first' | 'step' | 'mark' | 'collective'} Kind */
-/** A moment of a timeline and what it is, and for a rank when it waited. @typedef {{ timeline: Timeline, at: number, text: string, waits?: Wait[] }} Anchor */
+/** A moment of a timeline and what it is, for a rank when it waited, and for whole traces the end of the longest.
+ * @typedef {{ timeline: Timeline, at: number, text: string, waits?: Wait[], to?: number }} Anchor */
 /** Of the ranks of a job: the same moment in several traces, and when each rank waited for another.
  * @typedef {{ hasJob(): boolean, moments(entry: TraceEntry, at: number): Promise<Map<TraceEntry, number>>, waits(): Promise<Map<TraceEntry, Wait[]>> }} Job */
 
@@ -19,8 +21,10 @@ const KINDS = [
   ['mark', 'Align at the first mark'],
   ['collective', 'Align at a collective of the ranks'],
 ];
-/** Where the anchor is in the view, as a share of its length. */
+/** Where the anchor is in the view, as a share of its length; the first op is at the left edge. */
 const ANCHOR_SHARE = 0.1;
+/** Anchors, the length of what is shown, and the share of it before them.
+ * @typedef {{ anchors: Anchor[], length: number, share?: number }} Aligned */
 
 export class Alignment {
   #job;
@@ -33,12 +37,15 @@ export class Alignment {
    * @type {Map<Timeline, { from: number, length: number }>} */
   #seen = new Map();
   #call = 0;
+  /** Whether a person chose how these timelines are aligned. */
+  #isChosen = false;
   select = el('select', { class: 'small', 'aria-label': 'Alignment of the timelines' });
 
   /** @param {Job} job @param {(step: () => unknown) => void} attempt */
   constructor(job, attempt) {
     this.#job = job;
     this.#attempt = attempt;
+    this.select.addEventListener('change', () => (this.#isChosen = true));
     this.select.addEventListener('change', () => this.#attempt(() => this.#align(/** @type {Kind} */ (this.select.value))));
   }
 
@@ -49,7 +56,18 @@ export class Alignment {
     this.select.hidden = timelines.length < 2;
     const kinds = KINDS.filter(([kind]) => kind !== 'collective' || this.#job.hasJob());
     if (this.select.options.length !== kinds.length) this.select.replaceChildren(...kinds.map(([kind, text]) => el('option', { value: kind }, text)));
-    if (!isSame) this.release();
+    if (isSame) return;
+    this.#isChosen = false;
+    this.release();
+  }
+
+  /** Shows whole traces of similar lengths on one scale, from their first GPU op on, so that the longer one looks longer. */
+  alignWhole() {
+    const timelines = this.#timelines;
+    if (this.#isChosen || this.select.value !== 'none' || !timelines.every(({ isWhole }) => isWhole)) return;
+    if (commonLength(timelines.map(({ gpuTo }) => gpuTo)) === 0) return;
+    this.select.value = 'first';
+    this.align(this.#firstOps());
   }
 
   /** Lets each timeline move on its own. */
@@ -59,11 +77,11 @@ export class Alignment {
     this.#set([]);
   }
 
-  /** Shows the anchors at the same place, and `length` ns. @param {Anchor[]} anchors @param {number} length */
-  align(anchors, length) {
+  /** Shows the anchors at the same place, and `length` ns. @param {Aligned} aligned */
+  align({ anchors, length, share = ANCHOR_SHARE }) {
     this.#set(anchors);
     for (const { timeline, at } of anchors) {
-      const from = at - length * ANCHOR_SHARE;
+      const from = at - length * share;
       this.#move(timeline, from, length);
     }
   }
@@ -81,7 +99,7 @@ export class Alignment {
     for (const { timeline } of this.#anchors) timeline.setAnchor(null);
     this.#anchors = anchors;
     this.#seen.clear();
-    for (const { timeline, at, text, waits } of anchors) timeline.setAnchor({ at, text }, waits ?? []);
+    for (const { timeline, at, text, waits, to } of anchors) timeline.setAnchor({ at, text, to: to ?? 0 }, waits ?? []);
   }
 
   /** Moves the others like an aligned timeline that the person moved. Called with every frame of a timeline. @param {Timeline} leader */
@@ -101,7 +119,7 @@ export class Alignment {
     try {
       const aligned = await this.#anchorsOf(kind);
       if (call !== this.#call) return;
-      if (aligned) this.align(aligned.anchors, aligned.length);
+      if (aligned) this.align(aligned);
       else this.#set([]);
     } catch (thrown) {
       this.release();
@@ -109,10 +127,16 @@ export class Alignment {
     }
   }
 
-  /** @param {Kind} kind @returns {Promise<{ anchors: Anchor[], length: number } | null>} */
+  /** @returns {Aligned} */
+  #firstOps() {
+    const to = longest(this.#timelines.map(({ gpuTo }) => gpuTo));
+    return { anchors: this.#timelines.map((timeline) => ({ timeline, at: 0, text: 'first GPU op', to })), length: lengthOfAll(to), share: 0 };
+  }
+
+  /** @param {Kind} kind @returns {Promise<Aligned | null>} */
   async #anchorsOf(kind) {
     const timelines = this.#timelines;
-    if (kind === 'first') return { anchors: timelines.map((timeline) => ({ timeline, at: 0, text: 'first GPU op' })), length: 1.15 * longest(timelines.map(({ gpuTo }) => gpuTo)) };
+    if (kind === 'first') return this.#firstOps();
     if (kind === 'step') return this.#medianSteps();
     if (kind === 'mark') return { anchors: timelines.map(markOf), length: timelines[0].view.length };
     if (kind === 'collective') return this.#collective();

@@ -12,10 +12,22 @@ export const unitNs = (level) => 2 ** level;
 /** @param {TileId} id */
 export const tileKey = ({ layer, level, index }) => `${layer} ${level} ${index}`;
 
+/** Traces of which none is shorter than this share of the longest are shown on one scale; others would be too small. */
+const MIN_SHARE_OF_LONGEST = 0.25;
+
+/** The time that all GPU ops take with the room after them. @param {number} gpuTo the end of the last one */
+export const lengthOfAll = (gpuTo) => gpuTo * (1 + ROOM);
+
+/** The time that the same width stands for in all of these traces, or 0 if each has its own scale. @param {number[]} lengths */
+export function commonLength(lengths) {
+  const longest = Math.max(...lengths);
+  return lengths.length > 1 && lengths.every((length) => length >= MIN_SHARE_OF_LONGEST * longest) ? longest : 0;
+}
+
 const MIN_LENGTH_NS = 200;
 /** Room on each side of a bar that fits the view, as a share of the bar. */
 const FIT_ROOM = 0.125;
-/** Room before the first GPU op and after the last, as a share of the time between. */
+/** Room after the last GPU op, as a share of the time before. The first op is at the left edge, as in the strips. */
 const ROOM = 0.005;
 /** The events before the first op and after the last can be panned to; beyond them is this share of the view. */
 const MARGIN = 0.5;
@@ -36,7 +48,12 @@ export class View {
 
   /** Shows all GPU ops, with a little room. @param {number} gpuTo the end of the last one */
   showAll(gpuTo) {
-    this.show(-gpuTo * ROOM, gpuTo * (1 + ROOM));
+    this.show(0, lengthOfAll(gpuTo));
+  }
+
+  /** Whether all GPU ops are in view from the left edge on. @param {number} gpuTo the end of the last one */
+  isWhole(gpuTo) {
+    return this.from === 0 && this.to > lengthOfAll(gpuTo) - 1;
   }
 
   /** Shows what a timeline opens with. @param {{ gpu_to: number, opens_at: [number, number] | null }} timeline */

@@ -99,6 +99,7 @@ export class Timelines {
     const second = this.#second;
     return this.#made.map((entry) => this.#timeline(entry)).flatMap((timeline) => (second?.entry === timeline.entry ? [timeline, second] : [timeline]));
   }
+    if (!this.#second) this.#alignment.alignWhole();
 
   #arrange() {
     const made = this.#made;
@@ -136,10 +137,10 @@ export class Timelines {
     timeline.setPair(titles[0]);
     second.setPair(titles[1]);
     this.#alignment.release();
-    this.#alignment.align([
-      { timeline, at: median.from, text: 'median step' },
-      { timeline: second, at: slowest.from, text: 'slowest step' },
-    ], 1.25 * (slowest.to - slowest.from));
+    this.#alignment.align({
+      anchors: [{ timeline, at: median.from, text: 'median step' }, { timeline: second, at: slowest.from, text: 'slowest step' }],
+      length: 1.25 * (slowest.to - slowest.from),
+    });
     timeline.scrollTo(median.lane);
     second.scrollTo(slowest.lane);
   }
@@ -441,7 +442,7 @@ export class Timeline {
   }
 
   /** Draws a line at the moment at which the timelines are aligned; null lets this one move on its own.
-   * @param {{ at: number, text: string } | null} anchor @param {Wait[]} [waits] when this rank waited for another one: it is shaded */
+   * @param {{ at: number, text: string, to: number } | null} anchor @param {Wait[]} [waits] when this rank waited for another one: it is shaded */
   setAnchor(anchor, waits = []) {
     this.#anchor = anchor;
     this.#waits = waits;
@@ -478,7 +479,7 @@ export class Timeline {
   /** The ops of the trace. */
   showAll() {
     this.#viewsBefore = [];
-    this.view.showAll(this.gpuTo);
+    this.view.showAll(Math.max(this.gpuTo, this.#anchor?.to ?? 0));
     this.draw();
   }
 
@@ -492,6 +493,11 @@ export class Timeline {
   }
 
   /** Moves the view to another place in one step, from which Escape leads back. @param {() => void} move */
+  /** Whether it is drawn and shows all ops of its trace, as when it was opened. */
+  get isWhole() {
+    return this.#data !== null && this.view.isWhole(this.gpuTo);
+  }
+
   #jump(move) {
     const { from, to } = this.view;
     move();

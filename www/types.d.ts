@@ -423,8 +423,11 @@ export type TraceOperations = {
   /** `server` are the arguments of the server that wrote the trace, which the triage uses. `captures` are files with captures of its
    * graphs; they are read for the first complete analysis. */
   analyze(args: { options: Options; isPartialFirst: boolean; server: string | null; captures: File[] }): Analysis;
-  /** The overview strips; their chart and axis, which do not depend on the window, are null if `hasChart`. Null if there is nothing to draw. */
-  strips(args: { options: Options; width: number; hasChart: boolean }): Strips | null;
+  /** The overview strips; their chart and axis, which do not depend on the window, are null if `hasChart`. A `scale` above the length of the
+   * trace is the time that the whole width stands for. Null if there is nothing to draw. */
+  strips(args: { options: Options; width: number; hasChart: boolean; scale: number }): Strips | null;
+  /** The nanoseconds from the first GPU op to the end of the last. */
+  gpuLength(args: {}): number;
   /** The window between two positions in the strips, 0 their begin and 1 their end. */
   window(args: { from: number; to: number }): string;
   /** Steps, stages and ranges whose windows can be picked. */

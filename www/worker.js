@@ -108,7 +108,8 @@ const handlers = {
     }
     return { text, isPartial, memory: memoryBytes() };
   },
-  strips: ({ options, width, hasChart }) => trace().strips(JSON.stringify(options), width, hasChart),
+  strips: ({ options, width, hasChart, scale }) => trace().strips(JSON.stringify(options), width, hasChart, scale),
+  gpuLength: () => trace().gpu_length(),
   window: ({ from, to }) => trace().window(from, to),
   namedWindows: () => fullTrace().named_windows(),
   timeline({ options, width }) {

@@ -13,7 +13,7 @@ use wasm_bindgen::prelude::JsValue;
 
 /// A cache of the last strips: if only the window changes, only the frame over the strips is drawn again.
 #[derive(Debug, Default)]
-pub(super) struct Overview(RefCell<Option<(Choices, u32, Option<Strips>)>>);
+pub(super) struct Overview(RefCell<Option<(Choices, usize, Option<Strips>)>>);
 
 /// The strips and the frame over them.
 #[derive(Debug, Serialize)]
@@ -28,16 +28,23 @@ struct Drawing {
 
 impl Overview {
     /// Returns null for a trace without GPU ops.
-    pub(super) fn draw(&self, trace: &Trace, choices: &str, width: u32, has_chart: bool) -> JsResult<JsValue> {
+    pub(super) fn draw(
+        &self,
+        trace: &Trace,
+        choices: &str,
+        (width, scale): (u32, Ns),
+        has_chart: bool,
+    ) -> JsResult<JsValue> {
         let choices: Choices = json::read(choices).map_err(to_js_error)?;
         // An invalid window is an error of the analysis. The strips are shown without it, to pick a better one.
         let picked = session::window(trace, choices.window.as_deref().unwrap_or_default()).ok().flatten();
         // The strips do not depend on the window.
         let choices = Choices { window: None, ..choices };
         let drawn = &mut *self.0.borrow_mut();
-        if !matches!(&*drawn, Some((cached, cached_width, _)) if (cached, *cached_width) == (&choices, width)) {
-            let strips = session::strips(trace, &choices, chart::strip_columns(width)).map_err(to_js_error)?;
-            *drawn = Some((choices, width, strips));
+        let columns = columns(trace, chart::strip_columns(width), scale);
+        if !matches!(&*drawn, Some((cached, cached_columns, _)) if (cached, *cached_columns) == (&choices, columns)) {
+            let strips = session::strips(trace, &choices, columns).map_err(to_js_error)?;
+            *drawn = Some((choices, columns, strips));
         }
         let Some((_, _, Some(strips))) = drawn else { return Ok(JsValue::NULL) };
         let chart = (!has_chart).then(|| chart::overview(strips, width));
@@ -47,4 +54,11 @@ impl Overview {
         let caption = picked.map(words).unwrap_or_default();
         to_js(&Drawing { chart, axis, frame: chart::overview_frame(strips, picked, width), caption })
     }
+}
+
+/// The columns of a trace of which `all` stand for a time that is not shorter than the trace.
+fn columns(trace: &Trace, all: usize, scale: Ns) -> usize {
+    let length = trace.span().map_or(0, |span| span.length().0);
+    let share = |all: usize| usize::try_from(all as i128 * i128::from(length) / i128::from(scale.0.max(1))).ok();
+    if scale.0 > length { share(all).unwrap_or(all).max(1) } else { all }
 }

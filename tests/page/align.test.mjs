@@ -95,6 +95,43 @@ test('runs of different lengths are aligned at their median step, and a zoom of 
   await close();
 });
 
+test('two runs are on one scale from the left edge on, in strips and timelines, so that the slower one looks longer', async () => {
+  const slower = [40, 50, 60, 50, 45].map((us) => 2 * us);
+  const { page, faults, close } = await opened(stepped('a.json', [40, 50, 60, 50, 45]), stepped('b.json', slower));
+  await settle(page);
+  assert.equal(await page.getByLabel('Alignment of the timelines').inputValue(), 'first');
+  await page.locator('.strips figure').nth(1).locator('.strip-plot').waitFor({ state: 'attached' });
+  const plots = await page.locator('.strips .strip-plot').evaluateAll((nodes) => nodes.map((node) => node.getBoundingClientRect()).map(({ left, width }) => ({ left, width })));
+  // From the softmax to the end of the last step: 100 us, then the steps with 10 us between them.
+  const [short, long] = [100 + 245 + 40, 100 + 490 + 40];
+  const share = plots[0].width / plots[1].width;
+  assert.ok(Math.abs(share - short / long) < 0.02, `${share}, not ${short / long}`);
+  assert.equal(plots[0].left, plots[1].left);
+  const canvas = await page.locator('.timeline canvas').first().boundingBox();
+  const gemms = await bars(page, 'cat-gemm');
+  const ends = gemms.map((runs) => runs.at(-1)[1] + canvas.x - plots[0].left);
+  assert.ok(Math.abs(ends[0] / ends[1] - short / long) < 0.02, `the last step ends at ${ends}`);
+  const softmax = await bars(page, 'cat-softmax');
+  assert.ok(softmax.every(([[from]]) => Math.abs(canvas.x + from - plots[0].left) <= 2), `${JSON.stringify(softmax)} begin where the strips do: ${plots[0].left}`);
+  assert.ok(Math.abs(ends[1] - plots[1].width) < 0.02 * plots[1].width, 'a strip is as long as its timeline');
+  // What a person chooses stays.
+  await align(page, 'none');
+  await page.locator('.timeline').first().getByRole('button', { name: 'Show all' }).click();
+  await settle(page);
+  assert.equal(await page.getByLabel('Alignment of the timelines').inputValue(), 'none');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('runs of very different lengths have a scale each', async () => {
+  const { page, close } = await opened(stepped('a.json', [40]), stepped('b.json', Array.from({ length: 20 }, () => 90)));
+  await settle(page);
+  assert.equal(await page.getByLabel('Alignment of the timelines').inputValue(), 'none');
+  const widths = await page.locator('.strips .strip-plot').evaluateAll((nodes) => nodes.map((node) => node.getBoundingClientRect().width));
+  assert.equal(widths[0], widths[1]);
+  await close();
+});
+
 test('runs are aligned at a mark in each; without one the page says how to set it', async () => {
   const { page, close } = await opened(stepped('a.json', [40, 50, 60]), stepped('b.json', [90, 100, 140]));
   await align(page, 'mark');

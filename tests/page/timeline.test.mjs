@@ -36,7 +36,7 @@ async function opened(file, viewport) {
 /** A point on the canvas: at a time, in the lane whose title the page's own layout has at this index. The whole trace is in view. */
 async function point(page, us, lane) {
   const { x, y, width } = await canvas(page).boundingBox();
-  const share = (us + 0.005 * LENGTH_US) / (1.01 * LENGTH_US);
+  const share = us / (1.005 * LENGTH_US);
   // Axis 20, heading 17; steps and idle 15 each, the stream 20, with 3 between; then the heading of the thread.
   const tops = { steps: 37, idle: 55, stream: 73, calls: 113 };
   // Below the label.
@@ -99,7 +99,7 @@ test('the name of a kernel that others overlap is within the widest part of it t
   await drawn(page);
   await h.quiet(page);
   const { width } = await canvas(page).boundingBox();
-  const x = (us) => h.gutterPx(width) + ((us + 0.5) / 101) * (width - h.gutterPx(width));
+  const x = (us) => h.gutterPx(width) + (us / 100.5) * (width - h.gutterPx(width));
   const names = await page.evaluate(() => window.names);
   for (const [start, from, to] of [['covered', 0, 40], ['later', 70, 100], ['inner', 50, 70]]) {
     const name = names.findLast(({ text }) => text.startsWith(start.slice(0, 3)));
@@ -395,7 +395,7 @@ test('w and s zoom at the pointer, at the selected bar without a pointer, else a
   };
   await canvas(page).focus();
   const middle = await press('w');
-  assertNear(middle.length, 1.01 * 0.6 * LENGTH_US, 'w shows three fifths');
+  assertNear(middle.length, 1.005 * 0.6 * LENGTH_US, 'w shows three fifths');
   assertNear(middle.from + middle.to, LENGTH_US, 'at the middle');
   const left = await press('a');
   assertNear(left.from, middle.from - 0.2 * middle.length, 'a pans to the left by a fifth');
@@ -413,7 +413,7 @@ test('w and s zoom at the pointer, at the selected bar without a pointer, else a
   await page.mouse.move(at.x, at.y);
   await press('w');
   const pointed = await press('w');
-  assertNear(pointed.length, 1.01 * 0.36 * LENGTH_US, 'two steps');
+  assertNear(pointed.length, 1.005 * 0.36 * LENGTH_US, 'two steps');
   assertNear(((85 - pointed.from) / pointed.length) * 101, 85.5, 'what is under the pointer stays there');
   assert.deepEqual(faults, []);
   await close();
@@ -731,7 +731,7 @@ test('two fingers zoom, one pans, and a tap selects on a touch screen', async ()
   await h.touch(page, canvas(page), across(-20, -60), across(20, 60));
   const zoomed = await inView(page);
   // What was between the fingers, 40 pixels apart, is 120 pixels wide.
-  assert.ok(Math.abs(zoomed.length - 1.01 * LENGTH_US / 3) < 4, JSON.stringify(zoomed));
+  assert.ok(Math.abs(zoomed.length - 1.005 * LENGTH_US / 3) < 4, JSON.stringify(zoomed));
   assert.ok(Math.abs((zoomed.from + zoomed.to) / 2 - 50) < 3, JSON.stringify(zoomed));
   const scrolled = await page.evaluate(() => scrollY);
   await h.touch(page, canvas(page), across(60, -60));
@@ -812,7 +812,7 @@ test('the strips frame what the timeline shows, and a drag of the frame pans it 
   await visible('visible');
   const plot = await page.locator('[data-key=plot]').boundingBox();
   const before = await frame.boundingBox();
-  const expected = 1.01 * 0.6 ** 3 * plot.width;
+  const expected = 1.005 * 0.6 ** 3 * plot.width;
   assert.ok(Math.abs(before.width - expected) < 4, `${before.width} of ${plot.width}, not ${expected}`);
   assert.ok(Math.abs(before.x + before.width / 2 - plot.x - plot.width / 2) < 4, JSON.stringify({ before, plot }));
   await page.mouse.move(before.x + before.width / 2, before.y + before.height / 2);

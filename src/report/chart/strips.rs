@@ -36,9 +36,14 @@ fn left(width: u32) -> i64 {
     if width < NARROW { 76 } else { 132 }
 }
 
-/// Draws strips of [`strip_columns`] columns, without their axis.
+/// The columns that strips have: [`strip_columns`], or fewer of a trace that is shorter than another one on the same scale.
+fn columns_of(strips: &Strips, width: u32) -> i64 {
+    strips.strips.first().map_or(strip_columns(width), |strip| strip.columns.len().min(strip_columns(width))) as i64
+}
+
+/// Draws strips of at most [`strip_columns`] columns, without their axis.
 pub fn overview(strips: &Strips, width: u32) -> Chart {
-    let (left, columns) = (left(width), strip_columns(width) as i64);
+    let (left, columns) = (left(width), columns_of(strips, width));
     let mut nodes = Vec::new();
     let mut top = TOP;
     let order = stacking_order(strips);
@@ -66,7 +71,7 @@ fn left_out(strips: &Strips) -> impl Iterator<Item = String> {
 /// The axis below the strips, a chart of its own: it stays in sight while many strips are scrolled.
 pub fn overview_axis(strips: &Strips, width: u32) -> Chart {
     let mut nodes = Vec::new();
-    let rect = Rect { left: left(width), top: 0, width: strip_columns(width) as i64, height: AXIS };
+    let rect = Rect { left: left(width), top: 0, width: columns_of(strips, width), height: AXIS };
     axis(strips, &rect, &mut nodes);
     Chart { width: chart_width(width), height: u32::try_from(AXIS).unwrap_or(0), summary: String::new(), nodes }
 }
@@ -79,7 +84,7 @@ pub fn overview_picture(strips: &Strips, window: Option<Window>, width: u32) -> 
     frame.pop();
     picture.nodes.extend(frame);
     let top = i64::from(picture.height);
-    let rect = Rect { left: left(width), top, width: strip_columns(width) as i64, height: AXIS };
+    let rect = Rect { left: left(width), top, width: columns_of(strips, width), height: AXIS };
     axis(strips, &rect, &mut picture.nodes);
     picture.height = u32::try_from(top + AXIS).unwrap_or(picture.height);
     picture
@@ -90,7 +95,7 @@ pub fn overview_picture(strips: &Strips, window: Option<Window>, width: u32) -> 
 /// The last node covers the whole plot, has the key `plot` and receives the pointer: its x range is the time range.
 pub fn overview_frame(strips: &Strips, window: Option<Window>, width: u32) -> Vec<Node> {
     let height = strips.strips.iter().map(|strip| strip_height(strip) + GAP).sum::<i64>() - GAP;
-    let plot = Rect { left: left(width), top: TOP, width: strip_columns(width) as i64, height };
+    let plot = Rect { left: left(width), top: TOP, width: columns_of(strips, width), height };
     let mut nodes = window.map_or_else(Vec::new, |window| window_frame(strips, window, &plot));
     nodes.push(Node { class: "strip-plot".to_owned(), key: "plot".to_owned(), ..plot.node() });
     nodes
@@ -287,6 +292,19 @@ mod tests {
         assert!(chart.nodes.iter().all(|node| node.class != "chart-tick"), "the axis is no part of the strips");
         assert_eq!((axis.width, axis.nodes[0].text.as_str()), (chart.width, "0 us"));
         assert_eq!(axis.nodes[0].attrs[0].1, left(240).to_string());
+    }
+
+    #[test]
+    fn fewer_columns_are_a_shorter_plot_with_its_axis_and_frame() {
+        let mut short = strips();
+        let half = strip_columns(240) / 2;
+        short.strips.iter_mut().for_each(|strip| strip.columns.truncate(half));
+        let width_of = |node: &Node| node.number("width");
+        let chart = overview(&short, 240);
+        assert_eq!((chart.width, width_of(&chart.nodes[0])), (overview(&strips(), 240).width, half as f64));
+        assert_eq!(width_of(overview_frame(&short, None, 240).last().unwrap()), half as f64);
+        let last = |strips: &Strips| overview_axis(strips, 240).nodes.last().unwrap().number("x");
+        assert!(last(&short) < left(240) as f64 + half as f64);
     }
 
     #[test]
