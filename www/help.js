@@ -6,7 +6,7 @@ loadStyleSheet('help.css');
 
 const KEYS = [
   ['?', 'this help'],
-  ['/', 'filter the rows of the table'],
+  ['/', 'filter the rows of the table, and find ops in the timeline: Enter goes to the first one, then n and N to the next and previous one'],
   ['1 to 9', 'the first to the ninth tab'],
   ['[ and ]', 'the previous and the next tab'],
   ['← →, Home, End', 'other tabs, while a tab has the focus'],

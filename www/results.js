@@ -274,6 +274,11 @@ export class Results {
     const { store, look, attempt, windows } = this.#page;
     const [filter, run] = [byId('filter'), byId('run')];
     filter.addEventListener('input', () => look({ filter: filter.value }, { isStep: false }));
+    filter.addEventListener('keydown', (event) => {
+      if (event.key !== 'Enter') return;
+      event.preventDefault();
+      windows.showHit();
+    });
     run.addEventListener('change', () => look({ run: run.value }));
     new ResizeObserver(() => {
       // Without a width it is in a tab that is not shown.

@@ -4,6 +4,7 @@
 import { LAYERS, TILE_UNITS, unitNs } from './timeline-view.js';
 
 /** @import { Mark, Moment, Place, TimelineStyle, TimelineView, Wait } from './types.js' */
+/** @import { HitSpan } from './timeline-search.js' */
 /** @import { PlacedTile } from './timeline-tiles.js' */
 /** @import { View } from './timeline-view.js' */
 
@@ -24,13 +25,15 @@ const TITLE_FONT = '11px system-ui, sans-serif';
 const LABEL_CHAR_PX = 6.7;
 /** The opacity of hidden bars; `.faint` in the style sheet has the same. */
 const FAINT = 0.2;
+/** The height of the lines at an op that the filter finds, and their least width. */
+const HIT_PX = 2;
 /** The head of the arrow from a launch to its op, in pixels. */
 const ARROW = { length: 8, halfWidth: 4 };
 
 /** A lane on the canvas: its top and the height of each of its rows. @typedef {{ top: number, rowHeight: number, depth: number, title: string }} LaneBox */
 /** A bar under the pointer. @typedef {{ lane: number, row: number, count: number, from: number, to: number, style: number, label: string }} Hit */
 /** What a frame shows. @typedef {{
- *   view: View, width: number, height: number, scrollTop: number, tiles: PlacedTile[], selected: Moment | null, hovered: Hit | null,
+ *   view: View, width: number, height: number, scrollTop: number, tiles: PlacedTile[], hits: HitSpan[], selected: Moment | null, hovered: Hit | null,
  *   window: [number, number] | null, marks: Mark[], picking: [number, number] | null, anchor: { at: number, text: string } | null, waits: Wait[],
  * }} Frame */
 
@@ -164,6 +167,7 @@ export class Painter {
     this.#drawLanes(frame);
     this.#drawShade(frame);
     for (const placed of frame.tiles) this.#drawTile(frame, placed);
+    this.#drawHits(frame);
     this.#drawLabels(frame);
     this.#drawWaits(frame);
     this.#drawSelection(frame);
@@ -232,6 +236,18 @@ export class Painter {
       }
     }
     context.globalAlpha = 1;
+  }
+
+  /** A line above and below each op that the filter finds. @param {Frame} frame */
+  #drawHits(frame) {
+    this.#context.fillStyle = this.#colours.text;
+    for (const [lane, from, to] of frame.hits) {
+      const { top, rowHeight } = this.#layout.boxes[lane];
+      const left = Math.max(this.xAt(frame, from), gutter(frame.width));
+      const width = Math.max(Math.min(this.xAt(frame, to), frame.width) - left, HIT_PX);
+      const y = top - frame.scrollTop;
+      for (const line of [y - 1, y + rowHeight - 2]) this.#context.fillRect(left, line, width, HIT_PX);
+    }
   }
 
   /** Where unit 0 of a tile is, and how wide a unit is. @param {Frame} frame @param {PlacedTile} placed */
@@ -503,9 +519,11 @@ export class Painter {
         if (x < Math.max(free, gutter(frame.width)) || x > frame.width) continue;
         context.fillStyle = this.#colours.line;
         context.fillRect(x, AXIS_HEIGHT - 6, 1, 6);
+        const end = x + 4 + context.measureText(tick.text).width;
+        free = end + 8;
+        if (end > frame.width) continue;
         context.fillStyle = this.#colours.muted;
         context.fillText(tick.text, x + 4, AXIS_HEIGHT / 2 - 1);
-        free = x + 12 + context.measureText(tick.text).width;
       }
     }
   }
@@ -519,9 +537,6 @@ export class Painter {
     if (lane < 0 || y < AXIS_HEIGHT) return null;
     const { top, rowHeight } = this.#layout.boxes[lane];
     return this.barAt(frame, lane, x, Math.floor((y - top + frame.scrollTop) / rowHeight));
-        const end = x + 4 + context.measureText(tick.text).width;
-        free = end + 8;
-        if (end > frame.width) continue;
   }
 
   /** The nearest bar of a row of a lane. @param {Frame} frame @param {number} lane @param {number} x @param {number} depth

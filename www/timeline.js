@@ -8,6 +8,7 @@ import { momentPanel } from './timeline-moment.js';
 import { Painter, colours, plotWidth, shareAt } from './timeline-paint.js';
 import { Tiles } from './timeline-tiles.js';
 import { TimelineInput } from './timeline-input.js';
+import { TimelineSearch } from './timeline-search.js';
 import { LAYERS, View } from './timeline-view.js';
 import { TIMELINES_AT_ONCE } from './windows.js';
 
@@ -17,7 +18,7 @@ import { TIMELINES_AT_ONCE } from './windows.js';
 /** @import { Reader } from './reader-pool.js' */
 /** @import { WayBack } from './way-back.js' */
 
-/** `onView` is told which part of the trace is in view: 0 is its first GPU op, 1 the end of its last. `goBack` shows the window before.
+/** `filter` has the text that the reader filters by. `onView` is told which part of the trace is in view: 0 is its first GPU op, 1 the end of its last. `goBack` shows the window before.
  * `hidden` has the categories that the reader has hidden; `readColours` applies them.
  * @typedef {{
  *   pick(entry: TraceEntry, window: string): void,
@@ -25,6 +26,7 @@ import { TIMELINES_AT_ONCE } from './windows.js';
  *   onView(entry: TraceEntry, from: number, to: number): void,
  *   openKernel(name: string): void,
  *   hidden(): string[],
+ *   filter(): string,
  *   attempt(step: () => unknown): void,
  *   job: Job,
  *   proofs(entry: TraceEntry, moment: Moment): import('./timeline-moment.js').Proof[],
@@ -44,10 +46,10 @@ export class Timelines {
   #alignment;
   /** @type {Map<TraceEntry, Timeline>} */
   #timelines = new Map();
-  /** A second view of a trace, below its first: the slowest step. @type {Timeline | null} */
-  #second = null;
   /** Further traces whose timelines were asked for. @type {Set<TraceEntry>} */
   #asked = new Set();
+  /** A second view of a trace, below its first: the slowest step. @type {Timeline | null} */
+  #second = null;
   /** Counts presses of the button for it: the last one counts. */
   #toggles = 0;
   /** What was shown last. @type {{ entries: TraceEntry[], options: (entry: TraceEntry) => Options }} */
@@ -70,36 +72,46 @@ export class Timelines {
   /** Draws all timelines with the colours of the theme, and without those of hidden categories. */
   readColours = () => this.#all.forEach((timeline) => timeline.readColours());
 
+  /** Shows which ops the text of the filter is found in. */
+  search() {
+    for (const timeline of this.#all) timeline.search();
+  }
+
+  /** Goes to the first op that the filter finds, or to the next one, in the first timeline that has one. */
+  async showHit() {
+    for (const timeline of this.#made.map((entry) => this.#timeline(entry))) if (await timeline.showHit('next')) return;
+  }
+
   /** Shows the timelines of these traces. Those of files that are still being read are made too, and keep their room.
    * @param {TraceEntry[]} entries @param {(entry: TraceEntry) => Options} options */
   async show(entries, options) {
     this.#shown = { entries, options };
     await this.#styleSheet;
+    const made = this.#made;
     for (const [entry, timeline] of this.#timelines) {
       if (made.includes(entry)) continue;
       timeline.close();
       this.#timelines.delete(entry);
+      this.#asked.delete(entry);
     }
     if (this.#second && !made.includes(this.#second.entry)) this.#closeSecond();
     this.#arrange();
     byId('timelines').hidden = entries.length === 0;
     for (const timeline of this.#all) timeline.setName(entries.length > 1);
     await Promise.all(this.#all.filter(({ entry }) => isRead(entry)).map((timeline) => timeline.open(options(timeline.entry))));
+    if (!this.#second) this.#alignment.alignWhole();
   }
 
-    const made = this.#made;
   /** The traces that have a timeline, in their order. */
   get #made() {
     return this.#shown.entries.filter((entry, index) => index < TIMELINES_AT_ONCE || this.#asked.has(entry));
   }
-      this.#asked.delete(entry);
 
   /** All timelines from top to bottom. */
   get #all() {
     const second = this.#second;
     return this.#made.map((entry) => this.#timeline(entry)).flatMap((timeline) => (second?.entry === timeline.entry ? [timeline, second] : [timeline]));
   }
-    if (!this.#second) this.#alignment.alignWhole();
 
   #arrange() {
     const made = this.#made;
@@ -273,13 +285,16 @@ export class Timeline {
   #hint = el('span', { class: 'note' }, matchMedia('(pointer: coarse)').matches
     ? 'Pinch: zoom · drag: pan · tap: details'
     : 'Wheel: zoom · drag: pan · Shift + drag: pick a window · click: details');
+  /** What the filter finds, in place of the hint. */
+  #found = el('span', { class: 'note', hidden: true });
+  #search;
   /** Leads back to the table that led here, in place of the hint. */
   #back = button('', () => this.#goBack(), { class: 'small', hidden: true });
   /** @type {WayBack | null} */
   #wayBack = null;
   /** What the way led to. @type {Moment | null} */
   #led = null;
-  /** The moment at which the timelines are aligned. @type {{ at: number, text: string } | null} */
+  /** The moment at which the timelines are aligned, and the end of the longest trace if they are from their begin. @type {{ at: number, text: string, to: number } | null} */
   #anchor = null;
   /** @type {Wait[]} */
   #waits = [];
@@ -297,6 +312,7 @@ export class Timeline {
   constructor(entry, actions) {
     this.#entry = entry;
     this.#actions = actions;
+    this.#search = new TimelineSearch(entry, () => this.draw(), actions.attempt);
     this.#scroll = el('div', { class: 'timeline-scroll' }, this.#canvas, this.#room);
     this.#tools = el('span', { class: 'timeline-tools' }, this.#steps,
       button('Show all', () => this.#showMore(), { class: 'small', title: 'Show all GPU ops; again: with the events of the host before and after them' }),
@@ -306,7 +322,7 @@ export class Timeline {
       `Timeline of ${entry.file.name}. W and S zoom, A and D pan, arrows go from bar to bar, F fits the selected bar, M marks it, Z fills the window, Escape goes back.`);
     this.node = el('figure', { class: 'timeline' },
       el('figcaption', {}, 'Timeline ', this.#name, this.#pair,
-        this.#back, this.#hint, this.#markList, this.#tools),
+        this.#back, this.#hint, this.#found, this.#markList, this.#tools),
       this.#scroll, this.#legend.node, this.#notes, this.#spoken, this.#panel, this.#card);
     new TimelineInput(this, this.#canvas, this.#scroll);
     this.#panel.addEventListener('keydown', (event) => {
@@ -384,6 +400,7 @@ export class Timeline {
       this.#steps.hidden = !data.lanes.some(({ title }) => title === 'steps');
     }
     this.#makePainter();
+    if (isNew || !hasTiles) this.search();
     // At once: the first bars come with the first results, and the other tiles are asked for before other things.
     if (hasTiles) this.draw();
     else this.#paint();
@@ -476,6 +493,11 @@ export class Timeline {
     return Math.max(this.#data?.gpu_to ?? 1, 1);
   }
 
+  /** Whether it is drawn and shows all ops of its trace, as when it was opened. */
+  get isWhole() {
+    return this.#data !== null && this.view.isWhole(this.gpuTo);
+  }
+
   /** The ops of the trace. */
   showAll() {
     this.#viewsBefore = [];
@@ -493,11 +515,6 @@ export class Timeline {
   }
 
   /** Moves the view to another place in one step, from which Escape leads back. @param {() => void} move */
-  /** Whether it is drawn and shows all ops of its trace, as when it was opened. */
-  get isWhole() {
-    return this.#data !== null && this.view.isWhole(this.gpuTo);
-  }
-
   #jump(move) {
     const { from, to } = this.view;
     move();
@@ -550,12 +567,13 @@ export class Timeline {
     if (this.#canvas.width !== pixels || this.#canvas.height !== lines) Object.assign(this.#canvas, { width: pixels, height: lines });
     setAttributes(this.#room, [['height', Math.max(this.#painter.height - height, 0)]]);
     this.#frame = {
-      view: this.view, width, height, scrollTop: this.#scroll.scrollTop,
+      view: this.view, width, height, scrollTop: this.#scroll.scrollTop, hits: this.#search.spans,
       tiles: this.#tiles.inView(this.view, plotWidth(width), this.#layers(height)),
       selected: this.#selected, hovered: this.#hovered, window: this.#data.window, marks: this.#marks, picking: this.picking,
       anchor: this.#anchor, waits: this.#waits,
     };
     this.#painter.draw(this.#frame);
+    this.#search.look(this.view, plotWidth(width));
     const { view, gpuTo } = this;
     this.#actions.onView(this.#entry, view.from / gpuTo, view.to / gpuTo);
     this.#actions.onDraw(this);
@@ -661,6 +679,7 @@ export class Timeline {
     const moment = await this.#moment(place);
     if (!moment) return;
     this.#selected = moment;
+    if (!this.#search.isOpen) this.#showFound('', '');
     if (fits) this.#jump(() => this.view.fit(moment.place));
     else if (reveals) this.view.reveal(moment.place);
     if (reveals || fits) this.scrollTo(moment.place.lane);
@@ -722,7 +741,56 @@ export class Timeline {
   }
 
   #showHint() {
-    this.#hint.hidden = this.#marks.length > 0 || this.#wayBack !== null;
+    this.#found.hidden = this.#found.textContent === '';
+    this.#hint.hidden = this.#marks.length > 0 || this.#wayBack !== null || !this.#found.hidden;
+  }
+
+  /** Looks for the text of the filter. */
+  search() {
+    const data = this.#data;
+    if (!data) return;
+    this.#actions.attempt(async () => {
+      const found = await this.#search.setText(this.#actions.filter(), data);
+      if (found !== null) this.#showFound(found, 'Enter: the first');
+    });
+  }
+
+  /** @param {string} found empty to show the hint again @param {string} keys what leads on */
+  #showFound(found, keys) {
+    this.#found.textContent = found && `${found} · ${keys}`;
+    this.#showHint();
+  }
+
+  /** Selects the next or previous op that the filter finds, or the first if none is selected. Resolves with false if there is none.
+   * @param {'next' | 'previous'} toward */
+  async showHit(toward) {
+    if (!this.#data || !this.#search.isOpen) return false;
+    const { selected } = this;
+    const hit = await this.#search.step(this.#data, selected?.is_op ? selected.place.row : null, toward);
+    if (!hit) return false;
+    this.setWayBack(null);
+    this.#showFound(hit.text, 'n: next, N: previous');
+    this.select(hit.place, { reveals: true });
+    this.comeIntoView();
+    return true;
+  }
+
+  /** Goes to another launch of the same kernel, or says that there is none. @param {'same_before' | 'same_after'} side */
+  #stepSame(side) {
+    const { selected } = this;
+    if (!selected?.is_op || selected[side]) this.step(side);
+    else this.#showFound(side === 'same_after' ? 'The last launch of this kernel' : 'The first launch of this kernel', 'n: next, N: previous');
+  }
+
+  /** Goes to the next op that the filter finds if that led here, else to the next launch of the same kernel. @param {'next' | 'previous'} toward */
+  stepAlike(toward) {
+    if (!this.#search.leadsFrom(this.selected?.place)) {
+      this.#stepSame(toward === 'next' ? 'same_after' : 'same_before');
+      return;
+    }
+    const showing = this.showHit(toward);
+    this.#selecting = showing.then(() => {}, () => {});
+    this.#actions.attempt(() => showing);
   }
 
   /** Selects a case of a clause, finding or row, in the chosen window if there is one.

@@ -446,6 +446,10 @@ export type TraceOperations = {
   whatIf(args: { options: Options }): string;
   /** The median and the slowest step of the stage that takes the most time. Null if no stage has three steps that differ. */
   stepPair(args: {}): { titles: [median: string, slowest: string]; median: Place; slowest: Place } | null;
+  /** The ops between two times that a text is found in, and the one after or before another. Null without a timeline. */
+  search(args: { text: string; from: number; to: number; row: number | null; toward: 'next' | 'previous' | '' }): { text: string; place: Place | null } | null;
+  /** Where such ops are: lane, start and end of each, or of several that are nearer than `least`. */
+  hits(args: { text: string; from: number; to: number; least: number }): Float64Array;
   /** The texts of marks at these times, in the order of time. */
   marks(args: { times: number[] }): Mark[];
   /** One bar in detail. */

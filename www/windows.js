@@ -38,6 +38,7 @@ export class Windows {
       showStage(next.view.stage);
       if (next.view.window.join() !== previous.view.window.join()) this.#apply({ all: true });
       if (next.view.hide.join() !== previous.view.hide.join()) this.#showHidden();
+      if (next.view.filter !== previous.view.filter) attempt(async () => (await this.#timelines.loaded())?.search());
     });
     const attempt = (/** @type {() => unknown} */ step) => page.attempt('The window could not be picked', step);
     const hidden = () => page.store.view.hide;
@@ -46,7 +47,7 @@ export class Windows {
     const openKernel = (/** @type {string} */ kernel) => page.look({ kernel });
     const attemptStep = (/** @type {() => unknown} */ step) => page.attempt('The timeline could not answer', step);
     this.#timelines = onDemand(async () => new (await import('./timeline.js')).Timelines({
-      pick: this.pick, goBack: this.#goBack, onView: this.#showView, openKernel, hidden, attempt: attemptStep, job: this.#job, proofs: this.#proofs,
+      pick: this.pick, goBack: this.#goBack, onView: this.#showView, openKernel, hidden, filter: () => page.store.view.filter, attempt: attemptStep, job: this.#job, proofs: this.#proofs,
     }));
   }
 
@@ -130,6 +131,12 @@ export class Windows {
     this.#page.attempt('The kernel could not be shown in the timeline', async () => (await this.#timelines.loaded())?.showKernel(name));
   }
 
+  /** Goes to the next op that the filter finds, if a timeline is on screen. */
+  showHit() {
+    if (byId('timelines').clientHeight === 0) return;
+    this.#page.attempt('The ops could not be searched', async () => (await this.#timelines.loaded())?.showHit());
+  }
+
   /** Shows a time of a row of a table in the timeline of a trace. @param {TraceEntry} entry @param {import('./timeline.js').RowTime} time */
   showTime(entry, time) {
     this.#page.attempt('The time could not be shown in the timeline', async () => (await this.#timelines.loaded())?.showTime(entry, time));
@@ -179,13 +186,6 @@ export class Windows {
     () => {},
   );
 
-  /** Makes the timelines of new files, and draws those of files that have just been read. */
-  #openNew() {
-    if (keyOf(this.#page.session.expectedTraces) !== this.#expectedKey) this.openTimelines();
-  }
-
-  drawStrips = latest(
-    async (/** @type {boolean | void} */ isResized) => {
   /** Shows the timelines of these traces first, in the order of the files after them. @param {TraceEntry[]} traces */
   leadWith(traces) {
     if (traces.length === this.#leading.length && traces.every((trace, index) => trace === this.#leading[index])) return;
@@ -193,6 +193,13 @@ export class Windows {
     this.openTimelines();
   }
 
+  /** Makes the timelines of new files, and draws those of files that have just been read. */
+  #openNew() {
+    if (keyOf(this.#page.session.expectedTraces) !== this.#expectedKey) this.openTimelines();
+  }
+
+  drawStrips = latest(
+    async (/** @type {boolean | void} */ isResized) => {
       // The bars are more than the strips, so the worker is asked for them first.
       await this.#opened;
       await (await this.#whenNeeded(this.#strips))?.show(this.#page.session.expectedTraces, this.#options, Boolean(isResized));

@@ -109,6 +109,50 @@ test('the name of a kernel that others overlap is within the widest part of it t
   await close();
 });
 
+test('the filter finds ops: they are counted and marked, Enter leads to the first, n and N lead on, and nothing is typed into it', async () => {
+  const event = (name, ts) => ({ ph: 'X', cat: 'kernel', name, pid: 0, tid: 7, ts, dur: 10, args: { device: 0, stream: 7 } });
+  const events = [event('ampere_gemm', 0), event('flash_fwd_kernel', 20), event('other_gemm', 40), event('Ampere_GEMM_2', 90)];
+  const { page, faults, close } = await opened({ name: 'four.json', body: Buffer.from(JSON.stringify({ traceEvents: events })) });
+  await h.settled(page);
+  const found = (text) => page.locator('.timeline figcaption', { hasText: text }).waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('gemm');
+  await found('3 GPU ops with “gemm” · Enter: the first');
+  await h.quiet(page);
+  const ink = await page.evaluate(() => {
+    const probe = document.createElement('span');
+    probe.style.color = 'var(--text)';
+    document.body.append(probe);
+    const { color } = getComputedStyle(probe);
+    probe.remove();
+    return color.match(/\d+/g).map(Number);
+  });
+  const above = async (us) => {
+    const { x, y } = await point(page, us, 'stream');
+    return pixel(page, { x, y: y - 17 });
+  };
+  for (const us of [5, 45, 95]) assert.deepEqual(await above(us), ink, `${us} us`);
+  assert.notDeepEqual(await above(25), ink);
+  await page.keyboard.press('Enter');
+  await found('1 of 3 with “gemm” · n: next, N: previous');
+  const heading = (name) => page.locator('.moment h3', { hasText: name }).waitFor();
+  await heading('ampere_gemm');
+  await page.keyboard.press('n');
+  await found('2 of 3');
+  await heading('other_gemm');
+  await page.keyboard.press('n');
+  await found('3 of 3');
+  await page.keyboard.press('N');
+  await found('2 of 3');
+  assert.equal(await page.locator('#filter').inputValue(), 'gemm');
+  await page.locator('#filter').fill('no such name');
+  await found('no GPU op with “no such name”');
+  await page.locator('#filter').fill('');
+  await found('Wheel: zoom');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
 test('a hidden category has faint bars in the timeline and in the strips, at once and after a reload', async () => {
   const { page, faults, close } = await opened(twoKernels());
   const [gemm, attention] = [await h.fill(page, 'cat-gemm'), await h.fill(page, 'cat-attention')];

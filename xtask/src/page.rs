@@ -206,6 +206,7 @@ const LATER_SCRIPTS: &[&str] = &[
     "timeline-legend.js",
     "timeline-moment.js",
     "timeline-paint.js",
+    "timeline-search.js",
     "timeline-tiles.js",
     "timeline-view.js",
     "timeline.js",

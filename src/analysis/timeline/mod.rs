@@ -17,6 +17,7 @@ mod gap;
 mod idle_bars;
 mod layers;
 mod moment;
+mod search;
 mod step_pair;
 mod table_row;
 mod tile;
@@ -26,6 +27,7 @@ pub use bars::{Bar, TILE_UNITS, TileRange};
 pub use code::code_name;
 pub use example::{Example, LayerChoice};
 pub use moment::{Link, LinkKind, Moment, Neighbours, Place};
+pub use search::{Hit, HitSpan, Hits, Toward};
 pub use step_pair::StepPair;
 pub use table_row::TableRow;
 pub use tile::Tile;
@@ -222,11 +224,11 @@ pub struct Timeline {
     pub code_threads_left_out: usize,
     /// Whether the trace has too many ops to search for layers.
     pub layers_left_out: bool,
-    /// Whether the trace has too many CPU ops and Python functions to keep them; see [`crate::trace::PackedCode::is_too_long`].
-    pub code_left_out: bool,
     /// The functions and CPU ops without a row, because they run around all GPU work and around other such code: outermost first, by
     /// thread.
     pub outer_code: Vec<Vec<String>>,
+    /// Whether the trace has too many CPU ops and Python functions to keep them; see [`crate::trace::PackedCode::is_too_long`].
+    pub code_left_out: bool,
     /// The categories of the ops.
     pub categories: Vec<String>,
     category_of_name: Vec<usize>,
@@ -238,6 +240,8 @@ pub struct Timeline {
     steps: OnceCell<Vec<StepBar>>,
     gaps: OnceCell<IdleBars>,
     code: CodeBars,
+    /// See [`search`].
+    search_texts: OnceCell<Vec<String>>,
 }
 
 impl Timeline {
@@ -270,9 +274,9 @@ impl Timeline {
             threads_left_out,
             layers_left_out,
             code_threads_left_out: trace.packed_code.as_ref().map_or(0, |code| code.threads_left_out()),
+            outer_code: code.outer_names(trace),
             code_left_out: trace.packed_code.as_ref().is_some_and(|code| code.is_too_long()),
             categories,
-            outer_code: code.outer_names(trace),
             category_of_name,
             call_depths: calls.depths,
             range_depths: ranges.depths,
@@ -281,6 +285,7 @@ impl Timeline {
             steps: OnceCell::new(),
             gaps: OnceCell::new(),
             code,
+            search_texts: OnceCell::new(),
         })
     }
 

@@ -897,3 +897,29 @@ fn the_memory_samples_of_real_traces_are_those_in_the_file() {
         assert_eq!((series.samples.len(), found), (samples, highest), "{file}");
     }
 }
+
+#[test]
+fn a_search_counts_ops_by_name_and_category_and_leads_from_one_to_the_next_and_back() {
+    let mut trace = TestTrace::nsys();
+    for (name, start) in [("ampere_gemm", 0), ("flash_fwd", 100), ("Ampere_GEMM", 110), ("ampere_gemm", 500)] {
+        trace.kernel(name, start..start + 50);
+    }
+    let trace = trace.finish();
+    let timeline = Timeline::of(&trace, rules()).unwrap();
+    let count = |text: &str| timeline.search(&trace, text, timeline.gpu).count(&trace);
+    assert_eq!(["gemm", "ampere GEMM", "attention", "gemm flash", "", "xyz"].map(count), [3, 3, 1, 0, 0, 0]);
+    let hits = timeline.search(&trace, "gemm", timeline.gpu);
+    let from =
+        |row: Option<usize>, toward| timeline.hit(&trace, &hits, row, toward).map(|hit| (hit.place.row, hit.number));
+    let (next, previous) = (Toward::Next, Toward::Previous);
+    assert_eq!([None, Some(0), Some(2), Some(3)].map(|row| from(row, next).unwrap()), [(0, 1), (2, 2), (3, 3), (0, 1)]);
+    assert_eq!([None, Some(3), Some(0)].map(|row| from(row, previous).unwrap()), [(3, 3), (2, 2), (3, 3)]);
+    let first = Window { start: timeline.gpu.start, end: timeline.gpu.start + Ns(200) };
+    assert_eq!(timeline.search(&trace, "gemm", first).count(&trace), 2, "those in the window");
+    let spans = |least: i64| {
+        let spans = timeline.hit_spans(&trace, &hits, timeline.gpu, Ns(least)).into_iter();
+        spans.map(|span| (span.start.since(timeline.zero).0, span.end.since(timeline.zero).0)).collect::<Vec<_>>()
+    };
+    assert_eq!(spans(1), [(0, 50), (110, 160), (500, 550)]);
+    assert_eq!(spans(100), [(0, 160), (500, 550)], "near ones are one");
+}

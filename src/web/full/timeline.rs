@@ -4,7 +4,8 @@
 use super::super::view::{PagedTable, TableView};
 use super::super::{Imported, JsResult, to_js, to_js_error};
 use crate::analysis::structure::stages::Stage;
-use crate::analysis::timeline::{Example, Layer, Link, Neighbours, Place, TableRow, Tile, Timeline};
+use crate::analysis::timeline::{Example, Layer, Link, Neighbours, Place, TableRow, Tile, Timeline, Toward};
+use crate::digits::grouped;
 use crate::json;
 use crate::report::timeline::{LaneText, StyleIndex, StyleText, Tick, lanes, link_title, marks, notes, styles, ticks};
 use crate::report::{TableRequest, section_table};
@@ -40,6 +41,14 @@ struct StepPairView {
     titles: [String; 2],
     median: PlaceView,
     slowest: PlaceView,
+}
+
+/// What a search found.
+#[derive(Debug, Serialize)]
+struct SearchView {
+    /// How many ops, and the number of the one that it leads to.
+    text: String,
+    place: Option<PlaceView>,
 }
 
 /// A bar and its neighbours.
@@ -191,6 +200,36 @@ impl Imported {
         })
     }
 
+    /// The ops between two times whose name or category contains each word of a text, in the timeline that was opened last, and the one
+    /// `toward` (`next` or `previous`, or none) the op in this row: `{text, place}`. Null without a timeline.
+    pub fn timeline_search(&self, text: &str, from: f64, to: f64, row: Option<u32>, toward: &str) -> JsResult<JsValue> {
+        let Some(trace) = self.trace() else { return Ok(JsValue::NULL) };
+        let opened = self.timeline_cache.last();
+        let Some(OpenTimeline { timeline, .. }) = &*opened else { return Ok(JsValue::NULL) };
+        let hits = timeline.search(trace, text, part_of(timeline, from, to));
+        let toward = match toward {
+            "next" => Some(Toward::Next),
+            "previous" => Some(Toward::Previous),
+            _ => None,
+        };
+        let hit = toward.and_then(|toward| timeline.hit(trace, &hits, row.map(|row| row as usize), toward));
+        to_js(&SearchView {
+            text: hits_in_words(hits.count(trace), hit.map(|hit| hit.number)),
+            place: hit.map(|hit| place_view(timeline, hit.place)),
+        })
+    }
+
+    /// Where such ops are between two times: for each its lane, its start and its end. Those of a lane that are nearer than `least` are one.
+    pub fn timeline_hits(&self, text: &str, from: f64, to: f64, least: f64) -> Vec<f64> {
+        let Some(trace) = self.trace() else { return Vec::new() };
+        let opened = self.timeline_cache.last();
+        let Some(OpenTimeline { timeline, .. }) = &*opened else { return Vec::new() };
+        let since_zero = |time: Ns| time.since(timeline.zero).0 as f64;
+        let hits = timeline.search(trace, text, timeline.gpu);
+        let spans = timeline.hit_spans(trace, &hits, part_of(timeline, from, to), Ns(least as i64)).into_iter();
+        spans.flat_map(|span| [span.lane as f64, since_zero(span.start), since_zero(span.end)]).collect()
+    }
+
     /// The texts of marks at these times, in the order of time: `{at, name, text, exact, distance, spoken}[]`.
     pub fn timeline_marks(&self, times: &[f64]) -> JsResult<JsValue> {
         to_js(&marks(times.iter().map(|time| *time as i64).collect()))
@@ -228,6 +267,22 @@ impl Imported {
             findings: moment.findings,
             numbers: moment.row.map(RowView::of),
         })
+    }
+}
+
+/// The time between two numbers of the page.
+fn part_of(timeline: &Timeline, from: f64, to: f64) -> Window {
+    Window { start: timeline.zero + Ns(from as i64), end: timeline.zero + Ns(to as i64) }
+}
+
+/// `3 of 73`, or without the number of one: `73 ops`.
+fn hits_in_words(count: usize, number: Option<usize>) -> String {
+    let all = grouped(count as u64);
+    match (number, count) {
+        (Some(number), _) => format!("{} of {all}", grouped(number as u64)),
+        (None, 0) => "no GPU op".to_owned(),
+        (None, 1) => "1 GPU op".to_owned(),
+        (None, _) => format!("{all} GPU ops"),
     }
 }
 
