@@ -76,6 +76,7 @@ test('the legend hides a category in chart and table and shows it again', async 
   await entry.click();
   await page.waitForFunction((name) => !document.querySelector(`#chart [data-key="${name}"]`), category);
   await page.waitForFunction(() => ![...document.querySelectorAll('.block:first-child tbody tr')].some((tr) => tr.querySelector('td.kernel').title.includes('nccl')));
+  assert.ok(await page.locator('#chart rect.seg.faint').count() > 0, 'it keeps its place in the bar');
   assert.equal(await entry.getAttribute('aria-pressed'), 'false');
   assert.match(page.url(), new RegExp(`hide=${category}`));
   await entry.click();

@@ -55,8 +55,8 @@ const SEGMENT_GAP: i32 = UNIT;
 /// Draws one horizontal stacked bar per run on a common time axis from zero.
 ///
 /// `legend` is the order of the categories (see [`palette::order`]); other categories come after them, and CPU time last.
-/// Segments of `hidden` categories are left out, and the others move left. `width` is in pixels, at least 240. The nodes
-/// of a segment have the category as key, the row in `data-row` and an entry for the legend of a saved picture in
+/// Segments of `hidden` categories are faint and keep their place, so that a bar adds up, and have neither label nor key.
+/// `width` is in pixels, at least 240. The nodes of another segment have the category as key, the row in `data-row` and an entry for the legend of a saved picture in
 /// `data-legend`; the tooltip has the exact time.
 ///
 /// ```
@@ -72,7 +72,8 @@ const SEGMENT_GAP: i32 = UNIT;
 /// assert!(chart.to_svg().contains("gemm 60 %"));
 /// ```
 pub fn stacked_bars(bars: &[Bar], legend: &[&str], hidden: &[&str], width: u32) -> Chart {
-    let rows: Vec<Vec<&Segment>> = bars.iter().map(|bar| stack(bar, legend, hidden)).collect();
+    let rows: Vec<Vec<&Segment>> = bars.iter().map(|bar| stack(bar, legend)).collect();
+    let is_hidden = |segment: &Segment| hidden.contains(&segment.category.as_str());
     let longest_ns = rows.iter().map(|row| length_ns(row)).max().unwrap_or(0);
     let layout = Layout::new(bars, width);
     let height = layout.height(bars.len());
@@ -91,20 +92,32 @@ pub fn stacked_bars(bars: &[Bar], legend: &[&str], hidden: &[&str], width: u32) 
         for segment in row {
             let to_ns = from_ns.saturating_add(segment.elapsed_ns.max(0));
             let legend = legend_entry(&segment.category, &rows);
+            let first = nodes.len();
             draw_segment(segment, (index, legend), (x(from_ns), x(to_ns)), top + layout.bar_top, &mut nodes);
+            if is_hidden(segment) {
+                fade(&mut nodes, first);
+            }
             from_ns = to_ns;
         }
     }
-    layout::chart(layout.width, height, summary(bars, &rows), nodes)
+    let shown: Vec<Vec<&Segment>> =
+        rows.iter().map(|row| row.iter().copied().filter(|segment| !is_hidden(segment)).collect()).collect();
+    layout::chart(layout.width, height, summary(bars, &shown), nodes)
 }
 
-/// The visible segments of a bar in stacking order.
-fn stack<'a>(bar: &'a Bar, legend: &[&str], hidden: &[&str]) -> Vec<&'a Segment> {
+/// Makes the nodes from the first one on faint. Without a key they are in no legend, and a label would be hard to read.
+fn fade(nodes: &mut Vec<Node>, first: usize) {
+    let faded = nodes.split_off(first).into_iter().filter(|node| node.tag != "text");
+    nodes.extend(faded.map(|node| Node { class: format!("{} faint", node.class), key: String::new(), ..node }));
+}
+
+/// The segments of a bar in stacking order.
+fn stack<'a>(bar: &'a Bar, legend: &[&str]) -> Vec<&'a Segment> {
     let sort_key = |segment: &&Segment| {
         let listed = legend.iter().position(|name| *name == segment.category);
         (is_cpu(&segment.category), listed.unwrap_or(legend.len()))
     };
-    let mut row: Vec<&Segment> = bar.segments.iter().filter(|s| !hidden.contains(&s.category.as_str())).collect();
+    let mut row: Vec<&Segment> = bar.segments.iter().collect();
     ordering::sort_by_key(&mut row, sort_key);
     row
 }
@@ -344,12 +357,16 @@ mod tests {
     }
 
     #[test]
-    fn hidden_categories_are_left_out_without_a_gap() {
+    fn hidden_categories_are_faint_and_keep_their_place() {
         let all = stacked_bars(&[bar("a")], &["norm", "gemm"], &[], 960);
-        let some = stacked_bars(&[bar("a")], &["norm", "gemm"], &["norm"], 960);
-        assert_eq!(rects(&some).iter().map(|r| r.0).collect::<Vec<_>>(), ["gemm", "CPU (non-GPU)"]);
-        assert_eq!(rects(&some)[0].1, rects(&all)[0].1);
-        assert!(!some.nodes.iter().any(|node| node.key == "norm"));
+        let some = stacked_bars(&[bar("a")], &["norm", "gemm"], &["norm", "CPU (non-GPU)"], 960);
+        assert_eq!(rects(&some).iter().map(|r| r.0).collect::<Vec<_>>(), ["", "gemm", ""]);
+        let places = |chart| rects(chart).into_iter().map(|(_, x, span)| (x, span)).collect::<Vec<_>>();
+        assert_eq!(places(&some), places(&all), "the bar adds up");
+        let faint: Vec<&str> =
+            some.nodes.iter().map(|node| node.class.as_str()).filter(|c| c.ends_with(" faint")).collect();
+        assert_eq!(faint, ["seg cat-norm faint", "seg cat-cpu faint", "hatch cat-cpu faint"]);
+        assert!(!some.nodes.iter().any(|node| node.text.contains("idle")), "no label");
         assert!(some.summary.contains("gemm 59 %"), "shares are of the whole bar: {}", some.summary);
     }
 
