@@ -258,6 +258,8 @@ impl Timeline {
         let section = &mut moment.section;
         let durations = durations_of(trace, op.name);
         section.figure("median_ns", of_sorted(&durations, 50).map_or(Value::Null, |ns| Ns(ns as i64).into()));
+        let until = trace.gpu_ops.iter().take(moment.place.row.saturating_add(1));
+        section.figure("launch", until.filter(|other| other.name == op.name).count());
         section.figure("launches", durations.len());
         section.figure("category", category);
         section.figure("category_source", source.word());

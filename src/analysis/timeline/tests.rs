@@ -139,8 +139,8 @@ fn an_op_states_its_times_its_category_and_leads_to_its_launch_and_its_neighbour
         (&Value::Int(30_000), &Value::Int(30_000))
     );
     assert_eq!(
-        (figure(&moment, "launches"), figure(&moment, "launch_to_start_ns")),
-        (&Value::Int(2), &Value::Int(10_000))
+        (figure(&moment, "launch"), figure(&moment, "launches"), figure(&moment, "launch_to_start_ns")),
+        (&Value::Int(2), &Value::Int(2), &Value::Int(10_000))
     );
     let place = |place: Option<Place>| place.map(|place| (place.lane, place.row));
     assert_eq!(place(moment.neighbours.before), Some((stream, 0)));
