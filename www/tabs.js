@@ -343,7 +343,7 @@ export class Tabs {
 
   /** Puts the timelines of the ranks that the verdict names first. */
   async #leadWithNamed() {
-    this.#page.windows.leadWith(await (await this.#ranks()).named());
+    await this.#page.windows.leadWith(await (await this.#ranks()).named());
   }
 
   /** `none` without runs to compare, `waiting` while a file is being read or analyzed, else `ready`. */

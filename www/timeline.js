@@ -46,6 +46,8 @@ export class Timelines {
   #alignment;
   /** @type {Map<TraceEntry, Timeline>} */
   #timelines = new Map();
+  /** The traces whose timelines come first. @type {TraceEntry[]} */
+  #leading = [];
   /** Further traces whose timelines were asked for. @type {Set<TraceEntry>} */
   #asked = new Set();
   /** A second view of a trace, below its first: the slowest step. @type {Timeline | null} */
@@ -85,7 +87,7 @@ export class Timelines {
   /** Shows the timelines of these traces. Those of files that are still being read are made too, and keep their room.
    * @param {TraceEntry[]} entries @param {(entry: TraceEntry) => Options} options */
   async show(entries, options) {
-    this.#shown = { entries, options };
+    this.#shown = { entries: [...new Set([...this.#leading.filter((entry) => entries.includes(entry)), ...entries])], options };
     await this.#styleSheet;
     const made = this.#made;
     for (const [entry, timeline] of this.#timelines) {
@@ -100,6 +102,17 @@ export class Timelines {
     for (const timeline of this.#all) timeline.setName(entries.length > 1);
     await Promise.all(this.#all.filter(({ entry }) => isRead(entry)).map((timeline) => timeline.open(options(timeline.entry))));
     if (!this.#second) this.#alignment.alignWhole();
+  }
+
+  /** Shows the timelines of these traces first, the others in the order of the files. All are made again in their places, so that nothing
+   * moves. Once a person has moved one, they stay as they are. @param {TraceEntry[]} entries */
+  async leadWith(entries) {
+    const isSame = entries.length === this.#leading.length && entries.every((entry, index) => entry === this.#leading[index]);
+    if (isSame || this.#second || !this.#all.every(({ isWhole, selected }) => isWhole && !selected)) return;
+    this.#leading = entries;
+    for (const timeline of this.#timelines.values()) timeline.close();
+    this.#timelines.clear();
+    await this.show(this.#shown.entries, this.#shown.options);
   }
 
   /** The traces that have a timeline, in their order. */

@@ -18,8 +18,6 @@ export class Windows {
   #opened = Promise.resolve();
   /** The traces that have a timeline or are expected to get one, and whether each has been read. */
   #expectedKey = '';
-  /** The traces whose timelines come first. @type {TraceEntry[]} */
-  #leading = [];
   /** The traces that have the window that the address names for them. @type {Entry[]} */
   #placed = [];
 
@@ -180,18 +178,16 @@ export class Windows {
       const traces = this.#page.session.expectedTraces;
       this.#expectedKey = keyOf(traces);
       this.keepRoom();
-      const leading = this.#leading.filter((trace) => traces.includes(trace));
-      await (await this.#whenNeeded(this.#timelines))?.show([...new Set([...leading, ...traces])], this.#options);
+      await (await this.#whenNeeded(this.#timelines))?.show(traces, this.#options);
     },
     () => {},
   );
 
-  /** Shows the timelines of these traces first, in the order of the files after them. @param {TraceEntry[]} traces */
-  leadWith(traces) {
-    if (traces.length === this.#leading.length && traces.every((trace, index) => trace === this.#leading[index])) return;
-    this.#leading = traces;
-    this.openTimelines();
-  }
+  /** Shows the timelines of these traces first. @param {TraceEntry[]} traces */
+  leadWith = async (traces) => {
+    await this.#opened;
+    await (await this.#timelines.loaded())?.leadWith(traces);
+  };
 
   /** Makes the timelines of new files, and draws those of files that have just been read. */
   #openNew() {
