@@ -398,11 +398,11 @@ export class Painter {
     }
   }
 
-  /** The line at which the timelines are aligned. @param {Frame} frame */
+  /** The line at which the timelines are aligned, unless it is at the left edge as that of whole traces. @param {Frame} frame */
   #drawAnchor(frame) {
     if (!frame.anchor) return;
     const x = Math.round(this.xAt(frame, frame.anchor.at));
-    if (x < gutter(frame.width) || x > frame.width) return;
+    if (x <= gutter(frame.width) || x > frame.width) return;
     this.#context.fillStyle = this.#colours.accent;
     this.#context.fillRect(x, 0, 1, frame.height);
     this.#tag(frame.anchor.text, x + 3, AXIS_HEIGHT + GROUP_HEIGHT / 2, this.#colours.accent);
