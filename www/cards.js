@@ -10,23 +10,17 @@ import { isAuxiliary } from './session.js';
 export function showChips(page) {
   // A file that is being read has its chip, so that its results move nothing. So has a trace whose options were refused: it is open.
   const open = page.session.entries.filter((entry) => entry.text !== null || isAuxiliary(entry) || entry.status !== 'failed');
-  // The names of ranks differ at their begin, and all have room without their common ending.
-  const ending = page.session.isOneJob ? commonEnding(open.filter((entry) => !isAuxiliary(entry)).map(({ file }) => file.name)) : '';
-  arrange(byId('chips'), open.map((entry) => `${entry.id} ${isAuxiliary(entry)} ${ending}`), (_, index) => chip(open[index], ending, page));
+  const areRanks = page.session.isOneJob && page.session.traces.length > 1;
+  arrange(byId('chips'), open.map((entry) => `${entry.id} ${isAuxiliary(entry)} ${areRanks}`), (_, index) => chip(open[index], areRanks, page));
 }
 
-/** The longest ending from a dot on that all of several names have. @param {string[]} names */
-function commonEnding([first = '', ...others]) {
-  const endings = others.length > 0 ? first.split('.').map((_, index, parts) => `.${parts.slice(index + 1).join('.')}`).slice(0, -1) : [];
-  return endings.find((ending) => others.every((name) => name.endsWith(ending))) ?? '';
-}
-
-/** @param {Entry} entry @param {string} ending @param {Page} page */
-function chip(entry, ending, page) {
+/** @param {Entry} entry @param {boolean} isRank @param {Page} page */
+function chip(entry, isRank, page) {
   const { name } = entry.file;
   return el('li', { class: isAuxiliary(entry) ? 'chip rules' : 'chip', title: name },
     isAuxiliary(entry) && el('span', { class: 'chip-kind' }, entry.kind),
-    el('span', { class: 'chip-name' }, ending && name.endsWith(ending) && !isAuxiliary(entry) ? name.slice(0, -ending.length) : name),
+    // The names of ranks differ in numbers, and all have room without their endings.
+    el('span', { class: 'chip-name' }, isRank && !isAuxiliary(entry) ? name.replace(/(\.[a-z]+)+$/i, '') : name),
     button('×', () => close(entry, page), { 'aria-label': `Close ${name}`, title: entry.isOwnRules && 'Removes your own rules and forgets them in this browser' }));
 }
 

@@ -85,13 +85,12 @@ pub fn narrow_names(table: &mut Table, max_chars: usize) {
     narrow(runs, room, |names| if needs_room(names) { common_ending(names) } else { 0 });
 }
 
-/// The length of the longest ending of several file names, from a dot on, that all of them share: of `rank0.pt.trace.json.gz` and
+/// The length of what several file names have from the first dot on, if it is the same: of `rank0.pt.trace.json.gz` and
 /// `rank1.pt.trace.json.gz` that of `.pt.trace.json.gz`.
 fn common_ending(names: &[&str]) -> usize {
-    let [first, others @ ..] = names else { return 0 };
-    let is_shared = |ending: &&str| others.iter().all(|name| name.len() > ending.len() && name.ends_with(ending));
-    let endings = first.match_indices('.').filter(|(start, _)| *start > 0).filter_map(|(start, _)| first.get(start..));
-    endings.filter(|_| !others.is_empty()).find(is_shared).map_or(0, str::len)
+    let ending = names.first().and_then(|first| first.get(first.find('.')?..)).unwrap_or_default();
+    let is_shared = names.len() > 1 && names.iter().all(|name| name.len() > ending.len() && name.ends_with(ending));
+    if is_shared { ending.len() } else { 0 }
 }
 
 /// Shortens the names in these cells. `ending` is the length of what all of them end with and need not show.

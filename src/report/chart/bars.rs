@@ -203,14 +203,16 @@ fn common_suffix_len(bars: &[Bar]) -> usize {
 /// What the legend of a saved picture says of a category: its title and, of a few runs, its time in each.
 fn legend_entry(category: &str, rows: &[Vec<&Segment>]) -> String {
     const MAX_RUNS: usize = 3;
-    let title = palette::title(category).to_owned();
+    let mut entry = palette::title(category).to_owned();
     if rows.len() > MAX_RUNS {
-        return title;
+        return entry;
     }
-    let time =
-        |row: &Vec<&Segment>| row.iter().find(|segment| segment.category == category).map_or(0, |own| own.elapsed_ns);
-    let times: Vec<String> = rows.iter().map(|row| duration(time(row))).collect();
-    title + " " + &times.join(" / ")
+    for (index, row) in rows.iter().enumerate() {
+        let own = row.iter().find(|segment| segment.category == category);
+        entry += if index == 0 { " " } else { " / " };
+        entry += &duration(own.map_or(0, |own| own.elapsed_ns));
+    }
+    entry
 }
 
 /// Draws one segment of a row between two positions; `top` is that of its bar.
