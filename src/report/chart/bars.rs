@@ -100,15 +100,18 @@ pub fn stacked_bars(bars: &[Bar], legend: &[&str], hidden: &[&str], width: u32) 
             from_ns = to_ns;
         }
     }
-    let shown: Vec<Vec<&Segment>> =
-        rows.iter().map(|row| row.iter().copied().filter(|segment| !is_hidden(segment)).collect()).collect();
-    layout::chart(layout.width, height, summary(bars, &shown), nodes)
+    layout::chart(layout.width, height, summary(bars, &rows, hidden), nodes)
 }
 
-/// Makes the nodes from the first one on faint. Without a key they are in no legend, and a label would be hard to read.
+/// Makes the nodes of a segment, from the first one on, faint. Without a key they are in no legend, and a label would be hard to read.
 fn fade(nodes: &mut Vec<Node>, first: usize) {
-    let faded = nodes.split_off(first).into_iter().filter(|node| node.tag != "text");
-    nodes.extend(faded.map(|node| Node { class: format!("{} faint", node.class), key: String::new(), ..node }));
+    if nodes.len() > first {
+        nodes.pop_if(|last| last.tag == "text");
+    }
+    for node in nodes.iter_mut().skip(first) {
+        node.class += " faint";
+        node.key.clear();
+    }
 }
 
 /// The segments of a bar in stacking order.
@@ -277,21 +280,23 @@ fn percent(share: f64) -> Option<String> {
     }
 }
 
-fn summary(bars: &[Bar], rows: &[Vec<&Segment>]) -> String {
+fn summary(bars: &[Bar], rows: &[Vec<&Segment>], hidden: &[&str]) -> String {
     const MAX_RUNS: usize = 6;
     if bars.is_empty() {
         return "Time by category: no runs.".to_owned();
     }
-    let mut runs: Vec<String> = bars.iter().zip(rows).take(MAX_RUNS).map(|(bar, row)| row_summary(bar, row)).collect();
+    let mut runs: Vec<String> =
+        bars.iter().zip(rows).take(MAX_RUNS).map(|(bar, row)| row_summary(bar, row, hidden)).collect();
     if let Some(more) = bars.len().checked_sub(MAX_RUNS).filter(|more| *more > 0) {
         runs.push(format!("and {more} more runs"));
     }
     format!("Time by category: {}.", runs.join("; "))
 }
 
-fn row_summary(bar: &Bar, row: &[&Segment]) -> String {
+fn row_summary(bar: &Bar, row: &[&Segment], hidden: &[&str]) -> String {
     let label = glyphs::shorten(&bar.label, TEXT, 400 * UNIT);
-    let mut parts: Vec<&&Segment> = row.iter().filter(|segment| segment.elapsed_ns > 0).collect();
+    let is_told = |segment: &&&Segment| segment.elapsed_ns > 0 && !hidden.contains(&segment.category.as_str());
+    let mut parts: Vec<&&Segment> = row.iter().filter(is_told).collect();
     if parts.is_empty() {
         return format!("{label}, no time to show");
     }
