@@ -1,7 +1,8 @@
-// The results: verdict, bars, tabs with their tables, one kernel in detail. Loaded with the first file.
+// The results: verdict, bars, tabs with their tables, one kernel in detail, exports. Loaded with the first file.
 
 import { showChart, showLegend } from './chart.js';
 import { byId, latest, onDemand, prefetched } from './dom.js';
+import { wireExports } from './exports.js';
 import { Headline } from './headline.js';
 import { showAdvice, showRuns, showVerdict } from './overview.js';
 import { Tabs, showRunChoice } from './tabs.js';
@@ -51,6 +52,7 @@ export class Results {
       rules: this.#tabs.rules,
       openRules: () => this.#tabs.open('rules'),
     }));
+    wireExports(page);
     this.#subscribe();
     this.#listen();
   }

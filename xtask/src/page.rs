@@ -186,6 +186,7 @@ fn file_sizes(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64,
 /// Scripts and style sheets that the page loads on demand: with the first file, a tab or a panel.
 const LATER_SCRIPTS: &[&str] = &[
     "results.js",
+    "exports.js",
     "overview.js",
     "headline.js",
     "headline.css",
