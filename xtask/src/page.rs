@@ -187,6 +187,7 @@ fn file_sizes(dist: &Path, wanted: fn(&str) -> bool) -> Result<Vec<(String, u64,
 const LATER_SCRIPTS: &[&str] = &[
     "results.js",
     "exports.js",
+    "file-sets.js",
     "overview.js",
     "headline.js",
     "headline.css",
