@@ -93,6 +93,7 @@ fn of_finding(run: &Run, row: &FindingRow) -> Option<Example> {
         }
         FindingId::ExposedCommunication | FindingId::CommunicationWaits => Some(Example::Communication),
         FindingId::ShortKernels => Some(Example::Step(String::new())),
+        FindingId::UnfusedKernels => (!run.rows("steps").is_empty()).then(|| Example::Step(String::new())),
         FindingId::UnsuitedKernels => {
             let unsuited = run.rows("unsuited_kernels").iter().find(|kernels| kernels.text("problem") == row.title)?;
             Some(Example::Kernel(unsuited.text("example_kernel").to_owned()))
