@@ -378,7 +378,7 @@ fn unit(run: &Run, times: &Times, thresholds: &VerdictThresholds, text: &mut Sen
                 }
                 false if times.start().is_some() => format!(", GPU busy {}", percent(times.share(times.busy))),
                 false if run.devices.len() > 1 => {
-                    format!(", GPUs busy {} on average", percent(run.wall.busy_share))
+                    format!(", GPU busy {} on average", percent(run.wall.busy_share))
                 }
                 false => format!(", GPU busy {}", percent(run.wall.busy_share)),
             };
