@@ -5,6 +5,7 @@
 //! [`MAX_PAIRS`] calls for each of a few shifts.
 
 use super::call::Call;
+use crate::analysis::measure::percentiles::median;
 
 /// Calls that are compared for a shift.
 const MAX_PAIRS: usize = 2_000;
@@ -65,7 +66,9 @@ pub(super) fn check(
         return Order::Agrees;
     }
     let min_pairs = (first.len().min(calls.len()) / 2).max(MIN_PAIRS);
-    let usual_ns = median(first.iter().map(|call| call.duration_ns).collect());
+    let mut durations_ns: Vec<i64> = first.iter().map(|call| call.duration_ns).collect();
+    durations_ns.sort_unstable();
+    let usual_ns = median(&durations_ns).map_or(0, |median_ns| median_ns as i64);
     let candidates = shifts(first, calls, by_order.unwrap_or(0));
     let candidates = candidates.into_iter().filter(|shift| Some(*shift) != by_order);
     let better: Vec<isize> = candidates
@@ -118,9 +121,4 @@ fn fit(first: &[Call], calls: &[Call], shift: isize) -> Option<Fit> {
     differences.sort_unstable();
     let at = |tenths: usize| differences.get((differences.len() - 1) * tenths / 10).copied().unwrap_or(0);
     Some(Fit { shift, together, spread_ns: at(9).saturating_sub(at(1)) })
-}
-
-fn median(mut numbers: Vec<i64>) -> i64 {
-    numbers.sort_unstable();
-    numbers.get(numbers.len() / 2).copied().unwrap_or(0)
 }
