@@ -2,6 +2,7 @@
 //! aggregates, and the API calls once.
 
 use super::context::Context;
+use super::graph_captures::capture_times;
 use super::labels;
 use super::labels::format_time;
 use super::recapture::{self, MissingData};
@@ -356,33 +357,15 @@ fn start_up(context: &Context, sections: &Sections) -> Option<TrustRow> {
 
 /// The program records graphs: launches between the begin and the end of a stream capture run nothing.
 fn graphs_recorded(context: &Context) -> Option<TrustRow> {
-    let trace = context.trace;
-    let kinds: Vec<CallKind> = trace.calls.names.iter().map(|name| context.signals.call(name)).collect();
-    if !kinds.contains(&CallKind::BeginCapture) {
-        return None;
-    }
-    let mut open: Vec<Option<Ns>> = vec![None; trace.threads.len()];
-    let (mut graphs, mut time) = (0_u64, Ns::ZERO);
-    for call in trace.calls.iter() {
-        let Some(open) = open.get_mut(call.thread.0 as usize) else { continue };
-        match kinds.get(call.name.0 as usize) {
-            Some(CallKind::BeginCapture) => *open = Some(call.start),
-            Some(CallKind::EndCapture) => {
-                let recorded = open.take().map(|begin| call.end().since(begin));
-                graphs += u64::from(recorded.is_some());
-                time += recorded.unwrap_or_default();
-            }
-            _ => {}
-        }
-    }
+    let times = capture_times(context);
     let text = format!(
         "The program records {} graph{} for {} in this capture: what it launches meanwhile does not run before the graph is replayed, \
          so the GPU has no work then. To see the work, capture while requests are served.",
-        grouped(graphs),
-        if graphs == 1 { "" } else { "s" },
-        time_words(time),
+        grouped(times.len() as u64),
+        if times.len() == 1 { "" } else { "s" },
+        time_words(times.iter().fold(Ns::ZERO, |sum, time| sum + *time)),
     );
-    (graphs > 0).then(|| row(TrustId::GraphsRecorded, text, "idle time, launches"))
+    (!times.is_empty()).then(|| row(TrustId::GraphsRecorded, text, "idle time, launches"))
 }
 
 fn first_launch_times(context: &Context) -> Vec<Ns> {

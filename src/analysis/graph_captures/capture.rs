@@ -87,9 +87,18 @@ pub(super) fn add(
     if unknown { Err("neither its annotation nor its name nor its shapes tell the size of the batch") } else { Ok(()) }
 }
 
+/// How long each capture lasts in which something is launched.
+pub(crate) fn capture_times(classified: &ClassifiedTrace) -> Vec<Ns> {
+    captured_calls(classified).iter().map(|graph| graph.end.since(graph.begin.start)).collect()
+}
+
 /// The calls of each capture, in the order of their begin. A capture without an end is left out, because calls of it may be missing.
 fn captured_calls(classified: &ClassifiedTrace) -> Vec<CapturedCalls> {
     let trace = classified.trace;
+    let begins = |name| classified.call_kind(NameId(name)) == CallKind::BeginCapture;
+    if !(0..).take(trace.calls.names.len()).any(begins) {
+        return Vec::new();
+    }
     let mut open: Vec<Option<CapturedCalls>> = Vec::new();
     open.resize_with(trace.threads.len(), || None);
     let mut graphs = Vec::new();

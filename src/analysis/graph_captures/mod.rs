@@ -18,6 +18,7 @@ mod join;
 mod matching;
 mod words;
 
+pub(crate) use capture::capture_times;
 pub(crate) use join::{replays_graphs, sizes_of_replays};
 pub(crate) use words::notice;
 
