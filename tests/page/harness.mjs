@@ -51,6 +51,9 @@ export async function servePage({ under = '', folder = dist, port = 0 } = {}) {
   return { ...(await listen(server, port)), requests, sent };
 }
 
+/** The paths of all files of the built page, such as `/results.js`: what it may ask its server for. */
+export const filesOfPage = async () => new Set((await readdir(dist, { recursive: true })).map((name) => `/${name}`));
+
 /** Another origin that answers all requests and records them. */
 export async function serveForeign() {
   const requests = [];
