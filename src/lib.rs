@@ -8,7 +8,7 @@
 //!
 //! - [`input`] parses bytes into a [`trace::Trace`].
 //! - [`rules`] assigns a category to every kernel name.
-//! - [`analysis`] computes results from a trace.
+//! - [`analysis`] computes results from a trace; `words` has the sentences about them.
 //! - [`report`] collects the results and renders them.
 //! - [`session`] runs an analysis with the options that a person chose.
 //! - `files` (native) reads files from disk; `facts` (native) writes the results of many runs as Parquet files.
@@ -33,6 +33,7 @@ pub mod report;
 pub mod rules;
 pub mod session;
 pub mod trace;
+mod words;
 
 #[cfg(all(not(target_arch = "wasm32"), feature = "cli"))]
 pub mod cli;
@@ -44,22 +45,3 @@ pub mod files;
 pub mod web;
 
 pub use error::{Error, Result};
-
-/// `a, b and c`; empty for no names.
-fn listed(names: &[impl AsRef<str>]) -> String {
-    let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
-    match names.split_last() {
-        None => String::new(),
-        Some((only, [])) => (*only).to_owned(),
-        Some((last, first)) => format!("{} and {last}", first.join(", ")),
-    }
-}
-
-/// Makes the first letter upper case if it is an ASCII letter. Unicode case tables would add a thirtieth to the page's first
-/// download.
-fn capitalize(mut text: String) -> String {
-    if let Some(first) = text.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    text
-}

@@ -12,7 +12,7 @@ use super::results::{Notice, Run, TOTALS_ONLY};
 use super::section::TypedSection;
 use super::structure::steps::Steps;
 use super::trust::{Trust, TrustId};
-use crate::capitalize;
+use crate::words::capitalize;
 use crate::digits::grouped;
 use crate::json::{self, embedded, from_json};
 use crate::trace::{Environment, Format, ProblemKind, Profiler, Trace, Vendor};

@@ -65,7 +65,7 @@ pub(crate) fn step_words(stage: &str) -> String {
 
 /// The text with a capital letter at its beginning.
 pub(crate) fn capitalized(text: &str) -> String {
-    crate::capitalize(text.to_owned())
+    crate::words::capitalize(text.to_owned())
 }
 
 /// Formats a time in s, ms or us.

@@ -6,7 +6,7 @@ const MIN_SIMILARITY: f64 = 0.7;
 /// Why a word is wrong, as a sentence: what is wrong, the known word that is most like it, and what to do.
 pub(super) fn unknown<'a>(problem: &str, word: &str, known: impl IntoIterator<Item = &'a str>, remedy: &str) -> String {
     match most_similar(word, known) {
-        Some(meant) => format!("{problem}: did you mean `{meant}`? {}", crate::capitalize(remedy.to_owned())),
+        Some(meant) => format!("{problem}: did you mean `{meant}`? {}", crate::words::capitalize(remedy.to_owned())),
         None => format!("{problem}: {remedy}"),
     }
 }

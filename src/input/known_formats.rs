@@ -212,7 +212,7 @@ mod texts {
     pub(crate) fn titles_of(endings: &[&str]) -> String {
         let has_one = |format: &&Described| format.endings.iter().any(|end| endings.contains(&end.as_str()));
         let titles: Vec<&str> = KNOWN.formats.iter().filter(has_one).map(|format| format.title.as_str()).collect();
-        crate::listed(&titles)
+        crate::words::listed(&titles)
     }
 
     /// The error for a file that gpuprism knows and that is no trace, such as a rule file.

@@ -9,9 +9,9 @@ use super::sections::section_short_names;
 use super::table::{Cell, Table};
 use crate::analysis::CPU;
 use crate::analysis::compare::{Basis, CategoryChange, Change, ComparedRun, Comparison, Outcome, StageShift};
-use crate::analysis::labels::step_words;
 use crate::analysis::section::Value;
 use crate::digits::grouped;
+use crate::words::stages;
 
 /// A few sentences per run except the baseline, in the order of the runs. The last one names the unit of work.
 ///
@@ -110,7 +110,7 @@ impl Head {
 
 /// ` per decode step`.
 fn per_step(stage: &StageShift) -> String {
-    format!(" per {}", step_words(stage.stage.label()))
+    format!(" per {}", stages::step(stage.stage.label()))
 }
 
 /// The unit of work of a comparison and how it was found.

@@ -15,7 +15,8 @@ use crate::json::{self, FromJson, Json, embedded, from_json};
 use crate::ordering;
 use crate::ordering::VecMap;
 use crate::rules::{Certainty, RuleBook, names};
-use crate::{Error, Result, capitalize};
+use crate::words::capitalize;
+use crate::{Error, Result};
 use std::borrow::Cow;
 use std::sync::LazyLock;
 

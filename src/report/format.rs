@@ -1,11 +1,15 @@
 //! Formats cells for display: one unit per time column, three significant digits, the exact value in the tooltip.
 
-use super::chart::Unit;
 use super::palette;
 use super::table::{Cell, Kind, Table};
 use crate::analysis::structure::stages::Stage;
 use crate::digits::{grouped, grouped_text};
 use crate::plain::{REPLACEMENT, is_plain};
+pub(in crate::report) use crate::words::numbers::digits;
+pub use crate::words::numbers::percent;
+pub use crate::words::phrases::counted_text as counted;
+use crate::words::times::Unit;
+pub use crate::words::times::{change, duration, range, time_like};
 
 /// A formatted cell.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -238,131 +242,10 @@ fn exact_in_words(cell: &Cell) -> String {
     grouped_text(&exact(cell))
 }
 
-/// A duration with its unit: `31.9 ms`.
-///
-/// ```
-/// use gpuprism::report::format::duration;
-/// assert_eq!(duration(31_905_483), "31.9 ms");
-/// assert_eq!(duration(0), "0 ns");
-/// assert_eq!(duration(7_200_000_000_000), "7,200 s");
-/// ```
-pub fn duration(ns: i64) -> String {
-    let unit = unit(ns as f64);
-    format!("{} {}", digits(ns as f64 / unit.ns() as f64), unit.name())
-}
-
-/// A time range, in the unit of its length and with three digits of it: a short range late in a trace has two different ends.
-///
-/// ```
-/// use gpuprism::report::format::range;
-/// assert_eq!(range(1_203_457_120, 1_203_857_120), "1,203,457 to 1,203,857 us");
-/// assert_eq!(range(0, 2_500_000_000), "0 to 2.50 s");
-/// ```
-pub fn range(from_ns: i64, to_ns: i64) -> String {
-    let length = to_ns.saturating_sub(from_ns);
-    format!("{} to {} {}", digits_like(from_ns, length), digits_like(to_ns, length), Unit::of(length).name())
-}
-
-/// A time with the digits that a difference of this length has: `1,203,457 us` for 400 us.
-pub fn time_like(ns: i64, length_ns: i64) -> String {
-    format!("{} {}", digits_like(ns, length_ns), Unit::of(length_ns).name())
-}
-
-/// The digits of a time in the unit of a length, as many after the point as give the length three digits.
-fn digits_like(ns: i64, length_ns: i64) -> String {
-    let unit = Unit::of(length_ns);
-    let step_ns = match length_ns / unit.ns() {
-        ..10 => unit.ns() / 100,
-        10..100 => unit.ns() / 10,
-        _ => unit.ns(),
-    };
-    if ns == 0 { "0".to_owned() } else { unit.number(ns, step_ns.max(1)) }
-}
-
-/// A difference of durations with its sign: `+31.9 ms`.
-///
-/// ```
-/// use gpuprism::report::format::change;
-/// assert_eq!((change(12_000_000), change(-500), change(0)), ("+12.0 ms".into(), "-500 ns".into(), "0 ns".into()));
-/// ```
-pub fn change(ns: i64) -> String {
-    let sign = match ns {
-        ..0 => "-",
-        0 => "",
-        1.. => "+",
-    };
-    format!("{sign}{}", duration(ns.saturating_abs()))
-}
-
-/// A fraction in per cent: `61.2 %`.
-///
-/// ```
-/// use gpuprism::report::format::percent;
-/// assert_eq!((percent(0.61234), percent(1.0), percent(0.0)), ("61.2 %".into(), "100 %".into(), "0 %".into()));
-/// ```
-pub fn percent(share: f64) -> String {
-    format!("{} %", digits(share * 100.0))
-}
-
-/// Three significant digits, at most three decimals, all integer digits in groups of three: `1,234`, `12.3`, `0.012`,
-/// `<0.001`.
-pub(in crate::report) fn digits(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0".to_owned(),
-        size if size < 0.0005 => "<0.001".to_owned(),
-        size if size < 0.9995 => format!("{value:.3}"),
-        size if size < 9.995 => format!("{value:.2}"),
-        size if size < 99.95 => format!("{value:.1}"),
-        size if size < 999.5 => format!("{value:.0}"),
-        size => format!("{}{}", if value < 0.0 { "-" } else { "" }, grouped(size.round() as u64)),
-    }
-}
-
-/// A formatted count and its noun: `1 launch`, `2,000 launches`.
-pub fn counted(count: &str, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == "1" { one } else { many })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::report::table::Column;
-
-    #[test]
-    fn the_ends_of_a_range_have_three_digits_of_its_length() {
-        for (from, to, want) in [
-            (70_000, 110_000, "70.0 to 110.0 us"),
-            (-500, 400, "-500 to 400 ns"),
-            (999_996, 1_000_005, "999,996 to 1,000,005 ns"),
-            (-1_500_000, 7_000_000, "-1.50 to 7.00 ms"),
-            (3_600_000_000_000, 3_600_000_040_000, "3,600,000,000.0 to 3,600,000,040.0 us"),
-            (i64::MIN, i64::MAX, "-9,223,372,036 to 9,223,372,036 s"),
-            (5, 5, "5 to 5 ns"),
-        ] {
-            assert_eq!(range(from, to), want);
-        }
-        assert_eq!(time_like(70_004, 5_000), "70.00 us");
-    }
-
-    #[test]
-    fn digits_keeps_three_significant_digits_and_all_integer_digits() {
-        for (value, want) in [
-            (0.0, "0"),
-            (0.0001, "<0.001"),
-            (0.0123, "0.012"),
-            (0.9996, "1.00"),
-            (1.234, "1.23"),
-            (9.996, "10.0"),
-            (12.34, "12.3"),
-            (99.96, "100"),
-            (123.4, "123"),
-            (98_765.4, "98,765"),
-            (-1234.0, "-1,234"),
-            (-12.34, "-12.3"),
-        ] {
-            assert_eq!(digits(value), want, "{value}");
-        }
-    }
 
     #[test]
     fn a_time_column_has_one_unit_and_exact_values_in_tooltips() {

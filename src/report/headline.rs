@@ -8,7 +8,6 @@ use super::sections::table_id;
 use super::{Report, palette};
 use crate::analysis::GRAPHS;
 use crate::analysis::inference::layers::Layers;
-use crate::analysis::labels::stage_words;
 use crate::analysis::model_lines::model_lines;
 use crate::analysis::replay::cause::{Cause, CauseId};
 use crate::analysis::replay::costs::{Costs, PathGroup, is_named};
@@ -21,6 +20,7 @@ use crate::analysis::verdict::largest_saving;
 use crate::ordering;
 use crate::rules::names::unabridged;
 use crate::rules::signals::Signals;
+use crate::words::stages;
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -154,7 +154,7 @@ impl PathOfStage {
 
     /// `Critical path of a decode step, 7.51 ms`.
     fn title(&self, is_single: bool) -> String {
-        let stage = stage_words(self.stage.label());
+        let stage = stages::stage(self.stage.label());
         let of = match (self.has_steps, stage.is_empty()) {
             (true, false) => format!("a {stage} step"),
             (true, true) => "a step".to_owned(),

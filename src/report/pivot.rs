@@ -8,7 +8,8 @@ use crate::analysis::pivot::layout::{
 };
 use crate::analysis::results::Run;
 use crate::analysis::structure::shifted_durations::WITHHELD;
-use crate::{Result, capitalize, rules::names};
+use crate::words::capitalize;
+use crate::{Result, rules::names};
 use std::borrow::Cow;
 use std::collections::HashMap;
 

@@ -74,7 +74,7 @@ fn also_late(ranks: &[&Rank]) -> String {
         1 => "does",
         _ => "do",
     };
-    format!("{} {verb}, too. ", crate::capitalize(crate::listed(&names)))
+    format!("{} {verb}, too. ", crate::words::capitalize(crate::words::listed(&names)))
 }
 
 /// The cause of most of a rank's delay.
@@ -105,7 +105,7 @@ fn delay(job: &Job, rank: &Rank) -> String {
             format!("Of the {open} of {all} ranks that are open, {} comes last most", rank.label),
             " A rank that is not open may be later still: then all of these wait for that one.".to_owned(),
         ),
-        None => (format!("{} delays the others", crate::capitalize(rank.label.clone())), gain(job, rank)),
+        None => (format!("{} delays the others", crate::words::capitalize(rank.label.clone())), gain(job, rank)),
     };
     format!(
         "{who}: {share} of the other ranks' time in collectives is waiting for it ({} per rank{alone}; it is last in {} of {}), {}.{consequence}",
@@ -183,7 +183,7 @@ fn compute(job: &Job) -> String {
     } else {
         format!("{prefix}all ranks spend about the same time in compute.")
     };
-    crate::capitalize(sentence)
+    crate::words::capitalize(sentence)
 }
 
 /// Work of moments that only some traces cover would look like longer compute.

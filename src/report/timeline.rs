@@ -5,11 +5,11 @@ use crate::analysis::timeline::{
     Bar, Lane, LaneKind, LinkKind, Place, Style, TILE_UNITS, TileRange, Timeline, code_name,
 };
 use crate::digits::grouped;
-use crate::listed;
 use crate::report::format::{clean, digits, duration, time_like};
 use crate::rules::signals::Signals;
 use crate::rules::{GRAPHS, names};
 use crate::trace::{ALLOCATED_MEMORY, CodeKind, DeviceId, Ns, ThreadId, Trace};
+use crate::words::listed;
 use serde::Serialize;
 
 /// Ticks of the axis are at least this many units apart.

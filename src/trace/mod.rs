@@ -35,6 +35,7 @@ mod start_ups;
 pub(crate) mod testing;
 mod time;
 mod training_code;
+mod units;
 mod unrecorded_work;
 mod window;
 
@@ -72,6 +73,7 @@ pub use start_ups::{LoadSum, StartUp, StartUps};
 pub(crate) use time::leading_integer;
 pub use time::{Ns, Window};
 pub use training_code::TrainingCode;
+pub use units::{AtMs, Fraction, MeanNs, Ms, Pct, Seconds, Us};
 pub use unrecorded_work::{
     CallRole, LostLaunches, OutlastingWait, OutlastingWaits, USUAL_RETURN, UnrecordedWork, WaitEnd, may_wait_for_host,
 };

@@ -335,7 +335,7 @@ fn rows_of(kept: usize, all: usize) -> String {
 /// `gemm and memory are hidden`.
 fn hidden_words(categories: &[&str]) -> String {
     let verb = if categories.len() == 1 { "is" } else { "are" };
-    if categories.is_empty() { String::new() } else { format!("{} {verb} hidden", crate::listed(categories)) }
+    if categories.is_empty() { String::new() } else { format!("{} {verb} hidden", crate::words::listed(categories)) }
 }
 
 fn first_of(shown: usize, all: usize) -> String {

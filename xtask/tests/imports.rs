@@ -18,14 +18,15 @@ use syn::{Attribute, Item, UseTree, Visibility};
 const LAYERS: &[(&str, &[&str])] = &[
     ("trace", &[]),
     ("rules", &["trace"]),
-    ("input", &["trace", "rules"]),
-    ("analysis", &["trace", "rules"]),
-    ("report", &["trace", "rules", "input", "analysis"]),
-    ("session", &["trace", "rules", "input", "analysis", "report"]),
-    ("files", &["trace", "rules", "input", "analysis", "report", "session"]),
-    ("facts", &["trace", "rules", "input", "analysis", "report", "session", "files"]),
-    ("cli", &["trace", "rules", "input", "analysis", "report", "session", "files", "facts"]),
-    ("web", &["trace", "rules", "input", "analysis", "report", "session"]),
+    ("words", &["trace", "rules"]),
+    ("input", &["trace", "rules", "words"]),
+    ("analysis", &["trace", "rules", "words"]),
+    ("report", &["trace", "rules", "words", "input", "analysis"]),
+    ("session", &["trace", "rules", "words", "input", "analysis", "report"]),
+    ("files", &["trace", "rules", "words", "input", "analysis", "report", "session"]),
+    ("facts", &["trace", "rules", "words", "input", "analysis", "report", "session", "files"]),
+    ("cli", &["trace", "rules", "words", "input", "analysis", "report", "session", "files", "facts"]),
+    ("web", &["trace", "rules", "words", "input", "analysis", "report", "session"]),
     ("main", &["cli"]),
 ];
 

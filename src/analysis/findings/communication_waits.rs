@@ -5,7 +5,7 @@ use super::situation::{Cost, DeviceTimes, Situation, format_bytes, ms};
 use crate::analysis::communication::waiting::{DeviceWaiting, Evidence, Size};
 use crate::analysis::labels::format_time;
 use crate::analysis::replay::cause::Cause;
-use crate::capitalize;
+use crate::words::capitalize;
 use crate::digits::grouped;
 use crate::trace::Ns;
 

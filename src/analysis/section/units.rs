@@ -15,6 +15,7 @@
 
 use super::{Record, Value};
 use crate::trace::Ns;
+pub use crate::trace::{AtMs, Fraction, MeanNs, Ms, Pct, Seconds, Us};
 
 /// How the values of a column are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,11 +186,7 @@ whole! {
 }
 
 macro_rules! fractional {
-    ($($(#[$doc:meta])* $name:ident, $kind:ident;)*) => { $(
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, PartialOrd, Default)]
-        pub struct $name(pub f64);
-
+    ($($name:ident, $kind:ident;)*) => { $(
         impl Plain for $name {
             const KIND: ColumnKind = ColumnKind::$kind;
             fn value(self) -> Value {
@@ -203,19 +200,12 @@ macro_rules! fractional {
 }
 
 fractional! {
-    /// A time in nanoseconds that may be fractional, such as a mean.
     MeanNs, Time;
-    /// A time in microseconds.
     Us, Time;
-    /// A time in milliseconds.
     Ms, Time;
-    /// A time in seconds.
     Seconds, Time;
-    /// A point in time in milliseconds on the clock of the trace.
     AtMs, Timestamp;
-    /// A part of a whole in per cent, 0 to 100.
     Pct, Share;
-    /// A part of a whole, 0 to 1.
     Fraction, Share;
 }
 
@@ -230,25 +220,6 @@ impl Plain for MeanCount {
     }
     fn of_value(value: &Value) -> Option<Self> {
         value.number().map(Self)
-    }
-}
-
-impl From<Ns> for Ms {
-    fn from(time: Ns) -> Self {
-        Self(time.0 as f64 / 1e6)
-    }
-}
-
-impl From<Ns> for Us {
-    fn from(time: Ns) -> Self {
-        Self(time.0 as f64 / 1e3)
-    }
-}
-
-impl Pct {
-    /// `part / whole` in per cent; zero if `whole` is zero.
-    pub fn of(part: Ns, whole: Ns) -> Self {
-        Self(if whole == Ns::ZERO { 0.0 } else { 100.0 * part.0 as f64 / whole.0 as f64 })
     }
 }
 

@@ -1,66 +1,9 @@
-//! Units of time, and the time axis of bar charts: from zero, with round ticks.
+//! The time axis of bar charts: from zero, with round ticks.
 //!
 //! Ticks and positions are computed with integers: the last bits of `log10` and `powf` differ between native code and
 //! WebAssembly.
 
-/// A unit of time: s, ms, us or ns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unit {
-    name: &'static str,
-    ns: i64,
-}
-
-const UNITS: [Unit; 4] = [
-    Unit { name: "s", ns: 1_000_000_000 },
-    Unit { name: "ms", ns: 1_000_000 },
-    Unit { name: "us", ns: 1_000 },
-    Unit { name: "ns", ns: 1 },
-];
-
-impl Unit {
-    /// The largest unit that is not longer than `time_ns`; `ns` for zero and negative times.
-    pub(in crate::report) fn of(time_ns: i64) -> Self {
-        let fits = |unit: &&Unit| unit.ns <= time_ns;
-        *UNITS.iter().find(fits).unwrap_or(&Unit { name: "ns", ns: 1 })
-    }
-
-    pub(in crate::report) fn name(self) -> &'static str {
-        self.name
-    }
-
-    /// Length in nanoseconds.
-    pub(in crate::report) fn ns(self) -> i64 {
-        self.ns
-    }
-
-    /// Splits a key such as `total_time_ms` into its stem and its unit.
-    pub(in crate::report) fn split_suffix(key: &str) -> Option<(&str, Self)> {
-        let (stem, name) = key.rsplit_once('_')?;
-        // `launches_per_s` is a rate.
-        let unit = UNITS.iter().find(|unit| unit.name == name && !stem.ends_with("_per"))?;
-        Some((stem, *unit))
-    }
-
-    /// `time_ns` in this unit with the decimals that `step_ns` needs: 1_500_000 in ms with a step of 500_000 is `1.5`.
-    pub(in crate::report) fn number(self, time_ns: i64, step_ns: i64) -> String {
-        let mut decimals = 0_usize;
-        let mut grain = self.ns;
-        while grain > 1 && step_ns % grain != 0 {
-            grain /= 10;
-            decimals += 1;
-        }
-        decimal(time_ns / grain.max(1), decimals)
-    }
-}
-
-/// `value` divided by ten to the power of `decimals`, with its digits in groups: `-1,234.5`.
-fn decimal(value: i64, decimals: usize) -> String {
-    let sign = if value < 0 { "-" } else { "" };
-    let scale = u32::try_from(decimals).ok().and_then(|decimals| 10_u64.checked_pow(decimals)).unwrap_or(u64::MAX);
-    let (whole, part) = (value.unsigned_abs() / scale, value.unsigned_abs() % scale);
-    let part = if decimals == 0 { String::new() } else { format!(".{part:0>decimals$}") };
-    format!("{sign}{}{part}", crate::digits::grouped(whole))
-}
+pub use crate::words::times::Unit;
 
 /// The smallest 1, 2 or 5 times a power of ten that divides `max_ns` into at most `max_steps` parts.
 fn step(max_ns: i64, max_steps: i64) -> i64 {

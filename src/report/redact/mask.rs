@@ -215,7 +215,7 @@ impl Mask {
         if word.chars().all(|letter| letter.is_ascii_uppercase()) {
             code.to_ascii_uppercase()
         } else if word.starts_with(|letter: char| letter.is_ascii_uppercase()) {
-            crate::capitalize(code)
+            crate::words::capitalize(code)
         } else {
             code
         }

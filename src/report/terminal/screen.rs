@@ -322,7 +322,8 @@ fn what_is_left_out(report: &Report, plan: &Plan) -> String {
     if !tables.is_empty() {
         parts.push(counted(&tables.len().to_string(), "more table", "more tables"));
     }
-    let all = if parts.is_empty() { "the same tables with all columns".to_owned() } else { crate::listed(&parts) };
+    let all =
+        if parts.is_empty() { "the same tables with all columns".to_owned() } else { crate::words::listed(&parts) };
     let example = tables.iter().find(|id| *id == "gpu_idle").or(tables.first()).map_or("kernels", String::as_str);
     format!("--all adds {all}; --table NAME prints one table, such as {example}.")
 }

@@ -182,7 +182,7 @@ fn family(row: &Record, _: &ShortNames) -> Vec<String> {
 
 /// Capitalized and with a full stop.
 fn sentence(text: &str) -> String {
-    let text = crate::capitalize(text.trim().replace('\n', "; "));
+    let text = crate::words::capitalize(text.trim().replace('\n', "; "));
     if text.is_empty() || text.ends_with('.') { text } else { text + "." }
 }
 

@@ -2,13 +2,13 @@
 
 use super::Tools;
 use super::tools::text;
-use crate::capitalize;
 use crate::digits::grouped;
 use crate::json::{self, from_json};
 use crate::report::html::Overview;
 use crate::report::redact::{Redacted, Redaction, Redactions, Redactor, redact};
 use crate::report::{self, Report, link, zip};
 use crate::web::{JsResult, to_js, to_js_error};
+use crate::words::capitalize;
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
 

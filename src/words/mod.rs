@@ -1,0 +1,22 @@
+//! The sentences about a trace, and the only place that formats times, shares, counts and lists for them.
+//!
+//! The folder lies between `rules` and `analysis`: an analysis decides what is said, calls a function of this folder with typed values
+//! (times, shares, counts, names, enums), and puts the text into its section, notice or clause. It formats nothing itself. So this
+//! folder knows neither traces nor sections: an enum that only sentences tell apart lies beside them. Sections hold text, because a
+//! report is written as JSON and read back; hence the words are needed when a section is built, and not after the analysis.
+//!
+//! A clause is one piece of text with its own beginning (`; `, ` (`), made by one function. No code changes the case of a clause or cuts
+//! it; what stands at the beginning of a sentence is made for it.
+//!
+//! - [`times`], [`numbers`], [`phrases`]: the formatters.
+//! - [`stages`]: the stages of serving as sentences name them.
+//! - One file or folder per source of sentences, with the name of that part of `analysis`.
+
+pub(crate) mod numbers;
+pub(crate) mod phrases;
+pub(crate) mod stages;
+pub(crate) mod times;
+
+pub(crate) use numbers::{Share, percent_0, percent_1};
+pub(crate) use phrases::{capitalize, counted, listed, noun, or_nothing};
+pub(crate) use times::{time, time_of, time_per_step};
