@@ -16,6 +16,7 @@ pub(crate) mod numbers;
 pub(crate) mod phrases;
 pub(crate) mod stages;
 pub(crate) mod times;
+pub(crate) mod trust;
 
 pub(crate) use numbers::{Share, percent_0, percent_1};
 pub(crate) use phrases::{capitalize, counted, listed, noun, or_nothing};
