@@ -12,9 +12,13 @@
 //! - [`stages`]: the stages of serving as sentences name them.
 //! - One file or folder per source of sentences, with the name of that part of `analysis`.
 
+pub(crate) mod findings;
+pub(crate) mod idle;
 pub(crate) mod numbers;
 pub(crate) mod phrases;
+pub(crate) mod replay;
 pub(crate) mod stages;
+pub(crate) mod start_up;
 pub(crate) mod times;
 pub(crate) mod trust;
 

@@ -1,12 +1,12 @@
 //! `allocations`: calls that allocate or free GPU memory within the steps hold up the launches, or wait for the GPU.
 
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{Cost, Framework, Situation};
+use super::situation::{Cost, Situation};
 use crate::analysis::context::Context;
 use crate::analysis::replay::cause::Cause;
-use crate::digits::grouped;
 use crate::rules::signals::CallKind;
-use crate::trace::{NameId, Ns, Vendor};
+use crate::trace::{NameId, Ns};
+use crate::words::findings::allocations as words;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     // Outside of steps nothing shows that they come again.
@@ -20,15 +20,10 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     Some(Finding {
         id: FindingId::Allocations,
         confidence: Confidence::High,
-        title: "Allocations of GPU memory",
+        title: words::TITLE,
         cost_ms,
-        evidence: format!(
-            "{}: calls that allocate or free GPU memory are on the critical path of the steps: {} that allocate and {} that free",
-            situation.amount(device, cost_ms),
-            grouped(calls.allocate),
-            grouped(calls.free),
-        ),
-        action: action(situation.framework, situation.vendor, calls.free > 0).to_owned(),
+        evidence: words::evidence(situation.amount(device, cost_ms), calls.allocate, calls.free),
+        action: words::action(situation.framework, situation.vendor, calls.free > 0).to_owned(),
         what_if,
         section: "critical_path",
     })
@@ -81,32 +76,6 @@ impl CallsInSteps {
             last = Some(step);
         }
         found
-    }
-}
-
-fn action(framework: Framework, vendor: Vendor, frees: bool) -> &'static str {
-    match (framework, vendor) {
-        (Framework::Xla, _) => {
-            "Let JAX allocate its pool at the start (`XLA_PYTHON_CLIENT_PREALLOCATE=true`, and a larger \
-             `XLA_PYTHON_CLIENT_MEM_FRACTION`), and donate arrays that a step replaces (`donate_argnums` of `jax.jit`)."
-        }
-        (Framework::Program, Vendor::Nvidia) => {
-            "Allocate before the loop and reuse the memory, or allocate from a pool with `cudaMallocAsync`."
-        }
-        (Framework::Program, Vendor::Amd) => {
-            "Allocate before the loop and reuse the memory, or allocate from a pool with `hipMallocAsync`."
-        }
-        (Framework::Program, Vendor::Intel | Vendor::Huawei | Vendor::Google) => {
-            "Allocate before the loop and reuse the memory."
-        }
-        _ if !frees => {
-            "The memory of the allocator still grows in the steps. Run more steps before the capture; if it goes on growing, try \
-             `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`."
-        }
-        _ => {
-            "The caching allocator gives memory back and asks for it again. Remove `torch.cuda.empty_cache()` from the loop, leave more \
-             memory free, and try `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`."
-        }
     }
 }
 

@@ -1,23 +1,17 @@
 //! `communication-waits`: collectives wait for other ranks instead of transferring data.
 
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{Cost, DeviceTimes, Situation, format_bytes, ms};
+use super::situation::{Cost, DeviceTimes, Situation, ms};
 use crate::analysis::communication::waiting::{DeviceWaiting, Evidence, Size};
-use crate::analysis::labels::format_time;
 use crate::analysis::replay::cause::Cause;
-use crate::words::capitalize;
-use crate::digits::grouped;
 use crate::trace::Ns;
+use crate::words::findings::communication_waits::{self as words, Reason};
 
 /// The waiting of a device that no other work hides.
 pub(super) fn exposed_waiting_ms(device: &DeviceTimes) -> f64 {
     let Some(DeviceWaiting { whole, waiting, .. }) = device.waits else { return 0.0 };
     let exposed = (device.exposed_communication_ms / ms(whole)).min(1.0);
     if whole > Ns::ZERO { ms(waiting) * exposed } else { 0.0 }
-}
-
-fn time(time: Ns) -> String {
-    format_time(ms(time))
 }
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
@@ -27,84 +21,39 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let (device, waiting_ms) = situation.worst(exposed_waiting_ms)?;
     let Cost { ms: cost_ms, what_if } = situation.cost_at_most(Cause::Communication, waiting_ms);
     let waits = device.waits?;
-    const FROM_ONE_RANK: &str = "estimated from one rank";
-    let (confidence, reason) = match waits.evidence {
-        Evidence::Ranks { shortest, longest } => (
-            Confidence::High,
-            format!("the ranks in this file take {} to {} for the same collectives", time(shortest), time(longest)),
-        ),
-        Evidence::Calls { calls, shortest, longest, size } => {
-            let (calls, times) = (grouped(calls), format!("{} to {}", time(shortest), time(longest)));
-            match size {
-                Size::Bytes(_) => {
-                    (Confidence::Medium, format!("{calls} calls of one size take {times}; {FROM_ONE_RANK}"))
-                }
-                Size::Place(_) => (
-                    Confidence::Medium,
-                    format!("{calls} calls at one place of the step take {times}; {FROM_ONE_RANK}"),
-                ),
-                Size::Unknown => (
-                    Confidence::Low,
-                    format!(
-                        "{calls} calls of one kernel take {times}. The report does not know their sizes, so one rank does not \
-                         show whether they wait or send more"
-                    ),
-                ),
-            }
-        }
-        Evidence::Larger { bytes, duration, larger_bytes, larger_duration } => (
-            Confidence::Medium,
-            format!(
-                "a call that sends {} takes {}, one that sends {} only {}; {FROM_ONE_RANK}",
-                format_bytes(bytes as f64),
-                time(duration),
-                format_bytes(larger_bytes as f64),
-                time(larger_duration)
-            ),
-        ),
-        Evidence::Bandwidth { bytes, duration, transfer } => (
-            Confidence::Medium,
-            format!(
-                "a call that sends {} takes {}, but {} at the bandwidth of the fastest call; {FROM_ONE_RANK}",
-                format_bytes(bytes as f64),
-                time(duration),
-                time(transfer)
-            ),
-        ),
-        Evidence::SlowNetwork { bytes, duration, transfer } => (
-            Confidence::Medium,
-            format!(
-                "a call that sends {} takes {}, but {} even over a slow network; {FROM_ONE_RANK}",
-                format_bytes(bytes as f64),
-                time(duration),
-                time(transfer)
-            ),
-        ),
-    };
-    let may = if confidence == Confidence::Low { "may be" } else { "are" };
+    let (confidence, reason) = reason(waits.evidence);
+    let may_wait = confidence == Confidence::Low;
     Some(Finding {
         id: FindingId::CommunicationWaits,
         confidence,
-        title: if confidence == Confidence::Low {
-            "Collectives that may wait for other ranks"
-        } else {
-            "Collectives that wait for other ranks"
-        },
+        title: if may_wait { words::UNSURE_TITLE } else { words::TITLE },
         cost_ms,
-        evidence: format!(
-            "{}: {} of the {} in communication kernels {may} waiting. {}",
-            situation.amount(device, cost_ms),
-            time(waits.waiting),
-            time(waits.total),
-            capitalize(reason),
-        ),
-        action:
-            "Compare the traces of all ranks, with `gpuprism ranks` or open together on the page: this names the ranks that \
-             arrive last. Fix the cause there (uneven work or a slow host)."
-                .to_owned(),
+        evidence: words::evidence(situation.amount(device, cost_ms), waits.waiting, waits.total, may_wait, reason),
+        action: words::ACTION.to_owned(),
         what_if,
         section: "nccl_ops",
     })
+}
+
+/// How certain the waiting is, and why it counts as waiting.
+fn reason(evidence: Evidence) -> (Confidence, Reason) {
+    match evidence {
+        Evidence::Ranks { shortest, longest } => (Confidence::High, Reason::Ranks { shortest, longest }),
+        Evidence::Calls { calls, shortest, longest, size } => match size {
+            Size::Bytes(_) => (Confidence::Medium, Reason::OneSize { calls, shortest, longest }),
+            Size::Place(_) => (Confidence::Medium, Reason::OnePlace { calls, shortest, longest }),
+            Size::Unknown => (Confidence::Low, Reason::OneKernel { calls, shortest, longest }),
+        },
+        Evidence::Larger { bytes, duration, larger_bytes, larger_duration } => {
+            (Confidence::Medium, Reason::Larger { bytes, duration, larger_bytes, larger_duration })
+        }
+        Evidence::Bandwidth { bytes, duration, transfer } => {
+            (Confidence::Medium, Reason::Bandwidth { bytes, duration, transfer })
+        }
+        Evidence::SlowNetwork { bytes, duration, transfer } => {
+            (Confidence::Medium, Reason::SlowNetwork { bytes, duration, transfer })
+        }
+    }
 }
 
 #[cfg(test)]

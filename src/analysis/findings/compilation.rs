@@ -3,22 +3,17 @@
 
 use super::finding::{Confidence, Finding, FindingId};
 use super::situation::Situation;
+use crate::words::findings::compilation as words;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let (device, cost_ms) = situation.worst(|device| device.compiling_ms)?;
     Some(Finding {
         id: FindingId::Compilation,
         confidence: Confidence::High,
-        title: "Compilation during the capture",
+        title: words::TITLE,
         cost_ms,
-        evidence: format!(
-            "{}: the launching thread ran torch.compile until the next launch. The kernels of its autotuning are in the capture, too",
-            situation.amount(device, cost_ms)
-        ),
-        action:
-            "If this is warm-up, run the same work once before the capture, or pick the time after it. If it is not, \
-                 TORCH_LOGS=recompiles says what is compiled again; mark changing sizes as dynamic, or pad them."
-                .to_owned(),
+        evidence: words::evidence(situation.amount(device, cost_ms)),
+        action: words::ACTION.to_owned(),
         what_if: None,
         section: "gpu_idle",
     })

@@ -2,10 +2,11 @@
 
 use super::communication_waits::exposed_waiting_ms;
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{Cost, DeviceTimes, Framework, Situation};
+use super::situation::{Cost, DeviceTimes, Situation};
 use crate::analysis::communication::waiting::{DeviceWaiting, Evidence};
-use crate::analysis::labels::format_time;
 use crate::analysis::replay::cause::Cause;
+use crate::trace::Ms;
+use crate::words::findings::exposed_communication as words;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     if situation.has_shifted_durations() {
@@ -26,21 +27,15 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     if situation.share(cost_ms) < situation.context.signals.thresholds.exposed_communication {
         return None;
     }
-    let waiting = match exposed_waiting_ms(device) {
-        ms if ms > 0.0 => format!("; at least another {} is waiting for other ranks", format_time(ms)),
-        _ => String::new(),
-    };
-    let unknown = if knows_waiting(device) { "" } else { "; one rank alone does not show how much of it is waiting" };
+    let waiting = Some(exposed_waiting_ms(device)).filter(|ms| *ms > 0.0).map(Ms);
+    let knows_waiting = knows_waiting(device);
     Some(Finding {
         id: FindingId::ExposedCommunication,
-        confidence: if knows_waiting(device) { Confidence::High } else { Confidence::Medium },
-        title: "Communication without compute",
+        confidence: if knows_waiting { Confidence::High } else { Confidence::Medium },
+        title: words::TITLE,
         cost_ms,
-        evidence: format!(
-            "{}: communication runs without compute{waiting}{unknown}",
-            situation.amount(device, exposed_ms)
-        ),
-        action: action(situation, device),
+        evidence: words::evidence(situation.amount(device, exposed_ms), waiting, knows_waiting),
+        action: words::action(situation.framework, knows_waiting),
         what_if,
         section: "nccl_ops",
     })
@@ -49,37 +44,6 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
 /// True if the file contains the other ranks.
 fn knows_waiting(device: &DeviceTimes) -> bool {
     matches!(device.waits, Some(DeviceWaiting { evidence: Evidence::Ranks { .. }, .. }))
-}
-
-fn action(situation: &Situation, device: &DeviceTimes) -> String {
-    let first = if knows_waiting(device) {
-        ""
-    } else {
-        "First compare the traces of all ranks with `gpuprism ranks`: waiting for another rank is not transfer. "
-    };
-    let rest = match situation.framework {
-        Framework::SgLang => {
-            "Fuse the all-reduce with the norm (`--enable-flashinfer-allreduce-fusion`). With expert parallelism \
-             (`--moe-a2a-backend` other than none), overlap two batches (`--enable-two-batch-overlap`)."
-        }
-        Framework::Vllm => {
-            "Fuse the all-reduce with the norm (`fuse_allreduce_rms` in `pass_config` of `--compilation-config`). \
-             With data and expert parallelism over DeepEP, overlap two batches (`--enable-dbo`)."
-        }
-        Framework::TensorRtLlm => {
-            "Choose the algorithm for the message size (`allreduce_strategy`), or overlap it with compute."
-        }
-        Framework::OtherEngine => "Overlap it with compute of another batch, or use a fused collective.",
-        Framework::Xla => {
-            "Let XLA schedule collectives ahead of their use (on GPUs `--xla_gpu_enable_latency_hiding_scheduler=true` in \
-             `XLA_FLAGS`), or shard the arrays so that fewer are needed."
-        }
-        Framework::Transformers | Framework::Training | Framework::Torch | Framework::Program => {
-            "Start the collectives earlier on a stream of their own, so that they overlap compute: for gradients, tune the \
-             bucket size (`bucket_cap_mb` of DistributedDataParallel)."
-        }
-    };
-    format!("{first}{rest}")
 }
 
 #[cfg(test)]

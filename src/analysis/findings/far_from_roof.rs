@@ -1,7 +1,8 @@
 //! `far-from-roof`: the kernels of an op take much more time than the GPU needs for their operations and bytes.
 
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{Cost, Framework, Situation};
+use super::situation::{Cost, Situation};
+use crate::words::findings::far_from_roof as words;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     if situation.has_shifted_durations() {
@@ -12,36 +13,15 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let finding = Finding {
         id: FindingId::FarFromRoof,
         confidence: Confidence::Medium,
-        title: "Kernels far from the roof of the GPU",
+        title: words::TITLE,
         cost_ms,
-        evidence: format!("{}: {}: {}", situation.amount(device, cost_ms), row.subject, row.basis),
-        action: action(situation.framework, &row.subject),
+        evidence: words::evidence(situation.amount(device, cost_ms), &row.subject, &row.basis),
+        action: words::action(situation.framework, &row.subject),
         what_if,
         section: "op_costs",
     };
     let least = situation.context.signals.thresholds.medium_severity_share;
     (situation.counted_share(&finding) >= least).then_some(finding)
-}
-
-fn action(framework: Framework, op: &str) -> String {
-    let op = op.to_ascii_lowercase();
-    let has = |words: &[&str]| words.iter().any(|word| op.contains(word));
-    if has(&["attention", "mha", "fmha", "flash"]) {
-        let backend = match framework {
-            Framework::SgLang => " (`--attention-backend`)",
-            _ => "",
-        };
-        return format!(
-            "Try another attention kernel for this shape{backend}, one that splits the keys if there are few queries, and compare the \
-             rates in `op_costs`."
-        );
-    }
-    if has(&["::mm", "addmm", "bmm", "matmul", "linear", "gemm", "conv"]) {
-        return "Try other kernels for this shape: `torch.compile` with `max-autotune`, a tuned library, sizes that are multiples of 64, or \
-                a larger batch, which does more operations for each byte."
-            .to_owned();
-    }
-    "Fuse it with its neighbours, so that the data are read once: `gpuprism triage` lists sequences that have a fused kernel.".to_owned()
 }
 
 #[cfg(test)]

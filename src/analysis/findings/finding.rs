@@ -112,7 +112,7 @@ words!(Severity: Unknown = "", Low = "low", Medium = "medium", High = "high");
 pub(super) struct Finding {
     pub(super) id: FindingId,
     pub(super) confidence: Confidence,
-    /// A noun phrase.
+    /// A noun phrase, as within a sentence.
     pub(super) title: &'static str,
     pub(super) cost_ms: f64,
     pub(super) evidence: String,

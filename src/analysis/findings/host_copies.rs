@@ -1,65 +1,41 @@
 //! `host-copies`: only copies between host and device run for a large part of the time.
 
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{Framework, Situation, format_bytes};
+use super::situation::Situation;
+use crate::words::findings::host_copies as words;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let (device, cost_ms) = situation.worst(|device| device.copies.host.total_ms.min(device.exposed_copies_ms))?;
     if situation.share(cost_ms) < situation.context.signals.thresholds.min_copy_share {
         return None;
     }
-    let bytes = |direction: &str| {
-        let figure = format!("{direction}_bytes");
-        situation.section("copy_engine_events").map_or(0.0, |section| section.summary.amount(&figure))
-    };
-    let all_bytes = bytes("h2d") + bytes("d2h");
-    let directions = ["h2d", "d2h"].into_iter().filter_map(|direction| {
-        let summary = &situation.section("copy_engine_events")?.summary;
-        let rate = summary.number(&format!("{direction}_gb_per_s"))?;
-        let bytes = bytes(direction);
-        let words = if direction == "h2d" { "to the GPU" } else { "to the host" };
-        (bytes > 0.0 && bytes >= 0.01 * all_bytes)
-            .then(|| format!("{} {words} at {}/s per copy", format_bytes(bytes), format_bytes(1e9 * rate)))
-    });
-    let rates: Vec<String> = directions.collect();
-    // The bytes are a sum over the GPUs, which copy at the same time; the rate is that of one copy.
-    let rates = match (rates.is_empty(), situation.context.trace.devices.len()) {
-        (true, _) => String::new(),
-        (false, 0..=1) => format!("; {}", rates.join(", ")),
-        (false, _) => format!("; all GPUs together: {}", rates.join(", ")),
-    };
-    let action = match situation.framework {
-        Framework::Xla => {
-            "Keep arrays on the device between steps (`donate_argnums` of `jax.jit` for those that a step replaces), and bring \
-             the next batch there while the step runs (`jax.device_put`)."
-        }
-        Framework::Program => {
-            "Keep data on the GPU between kernels, and copy the next part on a stream of its own while kernels run."
-        }
-        Framework::SgLang | Framework::Vllm | Framework::TensorRtLlm | Framework::OtherEngine => {
-            "Keep weights and KV cache on the GPU instead of offloading them, or copy them ahead of use on a stream of \
-             their own."
-        }
-        Framework::Training => {
-            "Keep weights, gradients and the state of the optimizer on the GPU instead of offloading them to the host, and copy the \
-             next batch on a stream of its own while the current one computes (`pin_memory=True` in the DataLoader, \
-             `non_blocking=True`)."
-        }
-        Framework::Transformers | Framework::Torch => {
-            "Keep weights on the GPU instead of offloading them to the host. If they do not fit, copy the next layer on a \
-             stream of its own while the current one computes."
-        }
-    };
+    let directions = directions(situation);
     Some(Finding {
         id: FindingId::HostCopies,
         confidence: Confidence::High,
-        title: "Copies between host and GPU without kernels",
+        title: words::TITLE,
         cost_ms,
-        evidence: format!("{}: only copies between host and GPU run{rates}", situation.amount(device, cost_ms)),
-        action: action.to_owned(),
+        evidence: words::evidence(
+            situation.amount(device, cost_ms),
+            &directions,
+            situation.context.trace.devices.len(),
+        ),
+        action: words::action(situation.framework).to_owned(),
         what_if: None,
         section: "copy_engine_events",
     })
+}
+
+/// The directions with a notable part of the bytes, and the rate of a copy in each.
+fn directions(situation: &Situation) -> Vec<words::Direction> {
+    let Some(section) = situation.section("copy_engine_events") else { return Vec::new() };
+    let of = |is_to_gpu: bool, bytes: &str, rate: &str| {
+        let rate = section.summary.number(rate)?;
+        Some(words::Direction { is_to_gpu, bytes: section.summary.amount(bytes), bytes_per_s: 1e9 * rate })
+    };
+    let all_bytes = section.summary.amount("h2d_bytes") + section.summary.amount("d2h_bytes");
+    let both = [of(true, "h2d_bytes", "h2d_gb_per_s"), of(false, "d2h_bytes", "d2h_gb_per_s")];
+    both.into_iter().flatten().filter(|of| of.bytes > 0.0 && of.bytes >= 0.01 * all_bytes).collect()
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! `host-late`: the GPU idles because eager launches come too late.
 
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{Cost, DeviceTimes, Framework, Situation, counted, ms};
+use super::situation::{CodeOnPath, Cost, DeviceTimes, Situation, ms};
 use crate::analysis::host::idle_blame::{BlameRow, IdleBlame};
 use crate::analysis::host::idle_cause::IdleCause;
 use crate::analysis::host::launch_gaps::Gaps;
-use crate::analysis::labels::format_time;
 use crate::analysis::replay::cause::Cause;
 use crate::analysis::replay::costs::PathGroup;
-use crate::trace::{Ns, Vendor};
+use crate::trace::{Ms, Ns};
+use crate::words::findings::host_late as words;
 
 /// If the host costs this many times as much as the counted gaps, the gaps say little about it.
 const MIN_UNCOUNTED: f64 = 2.0;
@@ -27,47 +27,75 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     {
         return Some(found);
     }
+    Some(late_launches(situation, device, late_ms))
+}
+
+fn late_launches(situation: &Situation, device: &DeviceTimes, late_ms: f64) -> Finding {
     let Cost { ms: cost_ms, what_if } = situation.cost(Cause::Host, late_ms);
     let (counted_gaps, gaps) = device.late_gaps(device.gaps.eager);
-    let is_paused = gaps.is_some_and(|gaps| is_paused(situation, gaps));
-    let loading = loading_text(device, cost_ms).filter(|_| is_paused);
-    let pause = if is_paused && loading.is_none() { pause_code(situation, IdleCause::HostLate) } else { None };
-    let longest = |gaps: Gaps| format!("; the longest gap is {}", format_time(ms(gaps.longest)));
-    let evidence = format!(
-        "{}: the GPU idles in {counted_gaps} until the host launches the next op{}{}{}{}{}{}",
-        situation.amount(device, late_ms),
-        gaps.map_or_else(String::new, longest),
-        gaps.filter(|_| is_paused).map_or_else(String::new, |gaps| long_text(situation, gaps)),
-        loading.as_deref().unwrap_or_default(),
-        pause.as_ref().map_or("", |code| code.evidence.as_str()),
-        code_text(situation),
-        situation.host_caveat()
-    );
-    Some(Finding {
+    let paused = gaps.filter(|gaps| is_paused(situation, *gaps));
+    // Most of the cost, if first launches explain it.
+    let loading = Some(Ms(device.loading_ms)).filter(|loading| paused.is_some() && loading.0 >= cost_ms / 2.0);
+    let kind = match (paused, loading) {
+        (Some(_), Some(_)) => Kind::Loading,
+        (Some(_), None) => Kind::Paused,
+        (None, _) => Kind::Slow,
+    };
+    let pause = if kind == Kind::Paused { pause_code(situation, IdleCause::HostLate) } else { None };
+    let code = situation.largest_code(PathGroup::Host);
+    let late = words::LateLaunches {
+        gaps: counted_gaps,
+        longest: gaps.map(|gaps| gaps.longest),
+        long: paused.and_then(|gaps| long_gaps(situation, gaps)),
+        loading,
+        pause: pause.as_ref().map(PauseCode::words),
+        code: code.as_ref().map(|code| code.words(situation)),
+        caveat: situation.host_caveat(),
+    };
+    let evidence = words::late_launches(situation.amount(device, late_ms), &late);
+    let confidence = match kind {
+        Kind::Paused => situation.host_confidence().min(Confidence::Medium),
+        Kind::Loading | Kind::Slow => situation.host_confidence(),
+    };
+    Finding {
         id: FindingId::HostLate,
-        confidence: if is_paused && loading.is_none() {
-            situation.host_confidence().min(Confidence::Medium)
-        } else {
-            situation.host_confidence()
-        },
-        title: if loading.is_some() {
-            "First launches that load kernels"
-        } else if is_paused {
-            "Pauses of the host between GPU work"
-        } else {
-            "Late launches by the host"
+        confidence,
+        title: match kind {
+            Kind::Loading => words::LOADING_TITLE,
+            Kind::Paused => words::PAUSES_TITLE,
+            Kind::Slow => words::TITLE,
         },
         cost_ms,
         evidence,
-        action: match pause.and_then(|code| code.change) {
-            Some(change) => change,
-            None if loading.is_some() => loading_action(situation.vendor).to_owned(),
-            None if is_paused => pause_action(situation),
-            None => action(situation, device.gaps.has_replays),
-        },
+        action: pause.and_then(|code| code.change).unwrap_or_else(|| action(situation, device, kind)),
         what_if,
         section: "gpu_idle_gaps",
-    })
+    }
+}
+
+/// What the late gaps are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A few long ones, which first launches explain.
+    Loading,
+    /// A few long ones.
+    Paused,
+    /// Many, because launches are slow.
+    Slow,
+}
+
+fn action(situation: &Situation, device: &DeviceTimes, kind: Kind) -> String {
+    match kind {
+        Kind::Loading => words::loading_action(situation.vendor).to_owned(),
+        Kind::Paused => words::pause_action(situation.framework),
+        Kind::Slow => words::action(words::Program {
+            framework: situation.framework,
+            vendor: situation.vendor,
+            caveat: situation.host_caveat(),
+            has_replays: device.gaps.has_replays,
+            has_fused_optimizer: situation.has_fused_optimizer(),
+        }),
+    }
 }
 
 /// The late time follows blocking calls that took less time than their gaps. Around replays it is the preparation of the next one.
@@ -79,24 +107,20 @@ fn late_after_calls(situation: &Situation) -> Option<Finding> {
         return None;
     }
     let Cost { ms: cost_ms, what_if } = situation.cost(Cause::Host, late_ms);
-    let code = pause_code(situation, IdleCause::Drained);
+    let pause = pause_code(situation, IdleCause::Drained);
+    let code = situation.largest_code(PathGroup::Host);
     Some(Finding {
         id: FindingId::HostLate,
         confidence: situation.host_confidence(),
-        title: "Work of the host between GPU work",
+        title: words::WORK_TITLE,
         cost_ms,
-        evidence: format!(
-            "{}: the GPU idles after blocking calls until the host launches the next op, for longer than the calls took, so that the \
-             host is late without them too{}{}{}",
+        evidence: words::late_after_calls(
             situation.amount(device, late_ms),
-            code.as_ref().map_or("", |code| code.evidence.as_str()),
-            code_text(situation),
-            situation.host_caveat()
+            pause.as_ref().map(PauseCode::words),
+            code.as_ref().map(|code| code.words(situation)),
+            situation.host_caveat(),
         ),
-        action: code
-            .and_then(|code| code.change)
-            .or_else(|| code_action(situation))
-            .unwrap_or_else(|| work_action(situation).to_owned()),
+        action: pause.and_then(|pause| pause.change).unwrap_or_else(|| work_action(situation, code.as_ref())),
         what_if,
         section: "gpu_idle_gaps",
     })
@@ -110,79 +134,30 @@ fn between_gpu_work(situation: &Situation) -> Option<Finding> {
     if situation.is_preparation(device) == Some(true) || !situation.is_notable_host_delay(cost_ms) {
         return None;
     }
+    let longest_gap = situation.longest_gap().map(|gap| gap.words());
+    let code = situation.largest_code(PathGroup::Host);
     Some(Finding {
         id: FindingId::HostLate,
         confidence: situation.host_confidence(),
-        title: "Work of the host between GPU work",
+        title: words::WORK_TITLE,
         cost_ms,
-        evidence: format!(
-            "{}: saved if the host takes no time, for which the GPU waits{}{}{}{}",
+        evidence: words::between_gpu_work(
             situation.amount(device, cost_ms),
-            if device.drained().idle() > Ns::ZERO { ", also after blocking calls" } else { "" },
-            longest_gap_text(situation),
-            code_text(situation),
-            situation.host_caveat()
+            device.drained().idle() > Ns::ZERO,
+            longest_gap.as_deref(),
+            code.as_ref().map(|code| code.words(situation)),
+            situation.host_caveat(),
         ),
-        action: code_action(situation).unwrap_or_else(|| work_action(situation).to_owned()),
+        action: work_action(situation, code.as_ref()),
         what_if,
         section: "critical_path",
     })
 }
 
-/// `; the longest idle gap lasts 98.8 ms, 98.1 ms of it outside of API calls`, in a capture without steps.
-fn longest_gap_text(situation: &Situation) -> String {
-    situation.longest_gap().map_or_else(String::new, |gap| format!("; {}", gap.words()))
-}
-
-/// `; of the host's time on the critical path most is in _prepare_inputs (scheduler.py:120), 450 us a step`.
-fn code_text(situation: &Situation) -> String {
-    let Some(code) = situation.largest_code(PathGroup::Host) else { return String::new() };
-    let per_step = if situation.steps > 0 { " a step" } else { "" };
-    format!(
-        "; of the host's time on the critical path most is in {}, {}{per_step}",
-        code.place,
-        format_time(code.per_step_ms)
-    )
-}
-
-/// What can be done about the code with most time on the critical path, if that is known.
-fn code_action(situation: &Situation) -> Option<String> {
-    situation.largest_code(PathGroup::Host)?.change.map(str::to_owned)
-}
-
-fn work_action(situation: &Situation) -> &'static str {
-    match situation.framework {
-        Framework::Transformers | Framework::Torch => {
-            "Prepare the data of the next step while the GPU works: in the workers of a DataLoader or on another thread, with \
-             the copy to the GPU ahead of its use."
-        }
-        Framework::Xla => {
-            "Dispatch ahead: JAX returns before the work is done, until the program reads a value. Bring the next batch to the \
-             device while the step runs (`jax.device_put`)."
-        }
-        Framework::Program => "Do the host's work for the next step while the GPU works on this one.",
-        _ => "Prepare the next step while the GPU works on this one: overlap or asynchronous scheduling.",
-    }
-}
-
-/// The part of the cost that first launches explain, if it is most of it.
-fn loading_text(device: &DeviceTimes, cost_ms: f64) -> Option<String> {
-    let loading_ms = device.loading_ms;
-    (loading_ms >= cost_ms / 2.0).then(|| {
-        format!("; in {} of that time the host launched kernels that had not run before", format_time(loading_ms))
-    })
-}
-
-fn loading_action(vendor: Vendor) -> &'static str {
-    match vendor {
-        Vendor::Nvidia => {
-            "Run the same work several times before the capture: code is loaded once. To load all of it at the start, set \
-             `CUDA_MODULE_LOADING=EAGER`."
-        }
-        Vendor::Amd | Vendor::Intel | Vendor::Huawei | Vendor::Google => {
-            "Run the same work several times before the capture: code is loaded once."
-        }
-    }
+/// What can be done about the code with most time on the critical path, if that is known; else about the work of the host.
+fn work_action(situation: &Situation, code: Option<&CodeOnPath>) -> String {
+    let change = code.and_then(|code| code.change);
+    change.unwrap_or_else(|| words::work_action(situation.framework)).to_owned()
 }
 
 /// A few long pauses are not caused by slow launches.
@@ -192,21 +167,26 @@ fn is_paused(situation: &Situation, gaps: Gaps) -> bool {
     is_mostly_long || 2 * gaps.longest.0 >= gaps.total.0
 }
 
-/// The number and time of the long gaps, if there are several.
-fn long_text(situation: &Situation, gaps: Gaps) -> String {
-    if gaps.long_count < 2 || gaps.long_count == gaps.count {
-        return String::new();
-    }
-    let long = format_time(situation.context.signals.thresholds.long_gap_ms);
-    let total = format_time(ms(gaps.long_total));
-    format!("; {} of {long} or more make up {total}", counted(gaps.long_count, "gap"))
+/// The long gaps, if there are several, and others.
+fn long_gaps(situation: &Situation, gaps: Gaps) -> Option<words::LongGaps> {
+    let limit = Ms(situation.context.signals.thresholds.long_gap_ms);
+    let is_told = gaps.long_count >= 2 && gaps.long_count != gaps.count;
+    is_told.then_some(words::LongGaps { count: gaps.long_count, limit, total: gaps.long_total })
 }
 
 /// The code in which the host spent most time of long gaps.
 struct PauseCode {
-    evidence: String,
+    name: String,
+    gaps: u64,
+    time: Ms,
     /// What can be done about it, if that is known.
     change: Option<String>,
+}
+
+impl PauseCode {
+    fn words(&self) -> words::Pause<'_> {
+        words::Pause { gaps: self.gaps, code: &self.name, time: self.time }
+    }
 }
 
 /// Looks for the code in the section `idle_blame`. It is named only if its time in a gap is that of a long gap.
@@ -221,110 +201,7 @@ fn pause_code(situation: &Situation, cause: IdleCause) -> Option<PauseCode> {
     };
     let rows = situation.rows::<IdleBlame>().into_iter().filter(is_long);
     let row = rows.max_by(|a, b| a.total_ms.0.total_cmp(&b.total_ms.0))?;
-    let (time, gaps) = (format_time(row.total_ms.0), counted(row.gaps, "gap"));
-    Some(PauseCode {
-        evidence: format!(
-            "; in {gaps} the host was in {} itself, without the code that it calls, for {time}",
-            name(&row)
-        ),
-        change: row.change,
-    })
-}
-
-fn pause_action(situation: &Situation) -> String {
-    let causes = match situation.framework {
-        Framework::Xla => "data loading, tracing and compilation for shapes that are new, or warm-up",
-        Framework::Program => "file or network access, compilation, or initialization",
-        Framework::Training => "data loading, logging, checkpoints, compilation, or warm-up",
-        Framework::Transformers | Framework::Torch => "data loading, compilation, or warm-up",
-        _ => "compilation, graph capture, or a lack of requests",
-    };
-    format!("Find out what the host does during the longest gaps: {causes}. If it is warm-up, capture after it.")
-}
-
-/// What to do about late launches. `has_replays` tells whether graphs launch a part of the work already.
-fn action(situation: &Situation, has_replays: bool) -> String {
-    let graphs = situation.graphs();
-    let first = match situation.host_confidence() {
-        Confidence::Low if situation.is_window => {
-            "First capture without Python stacks, and look at more steps than this window has. If the delay remains: "
-        }
-        Confidence::Low => {
-            "First capture at least three consecutive steps without Python stacks. If the delay remains: "
-        }
-        Confidence::Unknown | Confidence::Medium | Confidence::High => "",
-    };
-    let action = match situation.framework {
-        Framework::SgLang => format!(
-            "Check that {graphs} are on for this stage: {}For prefill, use larger chunks (`--chunked-prefill-size`).",
-            graph_flags(situation.vendor)
-        ),
-        Framework::Vllm if has_replays => format!(
-            "{graphs} launch a part of the work already. Include the batch sizes of the other steps in \
-             `cudagraph_capture_sizes` of `--compilation-config`."
-        ),
-        Framework::Vllm => format!(
-            "Remove `--enforce-eager`, so that {graphs} replay the step, and include this batch size in \
-             `cudagraph_capture_sizes` of `--compilation-config`."
-        ),
-        Framework::TensorRtLlm => {
-            format!("Enable {graphs} with `cuda_graph_config: {{max_batch_size: ..., enable_padding: true}}`.")
-        }
-        Framework::OtherEngine => format!("Check that the engine replays this stage with {graphs}."),
-        Framework::Transformers | Framework::Training | Framework::Torch if has_replays => format!(
-            "{graphs} launch a part of the work already; these launches are outside of them. Reduce their number with {}, \
-             use larger batches, and move other work off the launching thread.",
-            compile_mode(situation)
-        ),
-        Framework::Transformers => {
-            let mode = compile_mode(situation);
-            format!(
-                "Compile the model with {mode}. To generate text, serve it with an engine that replays decode steps as {graphs}."
-            )
-        }
-        Framework::Training => format!(
-            "To launch less often, compile the model with {}, {}and use larger batches. Move logging and data loading off the \
-             launching thread.",
-            compile_mode(situation),
-            situation.fused_optimizer()
-        ),
-        Framework::Torch => format!(
-            "Reduce the number of launches with {}, use larger batches, and move other work off the launching thread.",
-            compile_mode(situation)
-        ),
-        Framework::Xla if situation.vendor == Vendor::Google => {
-            "Put more of the step into one `jax.jit`, use larger batches, and move other work off the launching thread."
-                .to_owned()
-        }
-        Framework::Xla => format!(
-            "Put more of the step into one `jax.jit`, let XLA replay it with {graphs} (`--xla_gpu_enable_command_buffer` in \
-             `XLA_FLAGS`), and use larger batches."
-        ),
-        Framework::Program => format!(
-            "Launch the next ops before the previous ones end: issue work asynchronously, and replay a fixed sequence \
-             of ops with {graphs}."
-        ),
-    };
-    format!("{first}{action}")
-}
-
-/// SGLang calls its flags for graphs the same on NVIDIA, AMD and Ascend. It has none on Intel.
-fn graph_flags(vendor: Vendor) -> &'static str {
-    match vendor {
-        Vendor::Nvidia | Vendor::Amd | Vendor::Huawei => {
-            "remove `--disable-cuda-graph`, and set `--cuda-graph-max-bs` to the largest batch. "
-        }
-        Vendor::Intel | Vendor::Google => "",
-    }
-}
-
-fn compile_mode(situation: &Situation) -> &'static str {
-    match situation.vendor {
-        // `reduce-overhead` uses CUDA or HIP graphs.
-        Vendor::Nvidia | Vendor::Amd => "`torch.compile(mode=\"reduce-overhead\")`",
-        Vendor::Intel | Vendor::Google => "`torch.compile`",
-        Vendor::Huawei => "`torch.compile` with the backend of torchair",
-    }
+    Some(PauseCode { name: name(&row), gaps: row.gaps, time: row.total_ms, change: row.change })
 }
 
 #[cfg(test)]

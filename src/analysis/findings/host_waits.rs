@@ -1,47 +1,24 @@
 //! `host-waits`: the launching thread waits for another thread or process, such as a data loader, while the GPU has nothing to do.
 
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{Cost, Framework, Situation, ms};
-use crate::analysis::labels::format_time;
+use super::situation::{Cost, Situation, ms};
 use crate::analysis::replay::costs::PathGroup;
+use crate::words::findings::host_waits as words;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let code = situation.largest_code(PathGroup::Waiting)?;
     let Cost { ms: cost_ms, what_if } = situation.waits()?;
     let (device, _) = situation.worst(|device| device.host_late_ms + ms(device.drained().idle()))?;
-    let per_step = if situation.steps > 0 { " a step" } else { "" };
     Some(Finding {
         id: FindingId::HostWaits,
         confidence: Confidence::High,
-        title: "Waits of the host for another thread or process",
+        title: words::TITLE,
         cost_ms,
-        evidence: format!(
-            "{}: the launching thread waits in {}, {}{per_step} of the critical path. What it waits for is not in the trace of this \
-             thread",
-            situation.amount(device, cost_ms),
-            code.place,
-            format_time(code.per_step_ms),
-        ),
-        action: code.change.unwrap_or_else(|| action(situation.framework)).to_owned(),
+        evidence: words::evidence(situation.amount(device, cost_ms), code.words(situation)),
+        action: code.change.unwrap_or_else(|| words::action(situation.framework)).to_owned(),
         what_if,
         section: "critical_path",
     })
-}
-
-fn action(framework: Framework) -> &'static str {
-    match framework {
-        Framework::Training | Framework::Transformers | Framework::Torch => {
-            "Make the other side faster or let it work ahead: for a DataLoader, more workers (`num_workers`), a larger \
-             `prefetch_factor`, and cheaper transforms."
-        }
-        Framework::SgLang | Framework::Vllm | Framework::TensorRtLlm | Framework::OtherEngine => {
-            "Find out what the other thread or process does: a scheduler without requests is no loss, a busy one must work ahead. Trace \
-             it too."
-        }
-        Framework::Xla | Framework::Program => {
-            "Let the other thread or process work ahead, so that its result is ready."
-        }
-    }
 }
 
 #[cfg(test)]

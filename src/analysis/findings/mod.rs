@@ -1,9 +1,9 @@
 //! Findings: causes of lost GPU time that the trace proves, each with its cost, its evidence and an action in the words
 //! of the framework that wrote the trace. Cost: O(rows of the sections).
 //!
-//! Each finding is a file with its condition, evidence, words and tests. To add one, write a file and add its function to
-//! [`FINDINGS`]. The cost is the recoverable time on the device where it is largest, never a sum over devices. Two
-//! findings can include the same time, so their costs do not add up.
+//! Each finding is a file with its condition, cost and tests; [`crate::words::findings`] has a file for each with its words. To add one,
+//! write both and add its function to [`FINDINGS`]. The cost is the recoverable time on the device where it is largest, never a sum over
+//! devices. Two findings can include the same time, so their costs do not add up.
 
 mod allocations;
 mod communication_waits;
@@ -30,10 +30,10 @@ pub use finding::{Confidence, FindingId, Severity};
 pub(crate) use situation::counts_steps_only;
 
 use crate::analysis::context::Context;
-use crate::analysis::labels::format_time;
 use crate::analysis::section::{Answer, Ms, Pct, Sections, TypedSection, section};
 use crate::analysis::structure::start_up::SaidStart;
 use crate::ordering;
+use crate::words::{findings as words, or_nothing};
 use finding::Finding;
 use situation::{DeviceTimes, Situation};
 use std::cmp::Reverse;
@@ -110,12 +110,12 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Finding
         id: finding.id,
         severity: severity(&finding),
         confidence: situation.confidence(&finding),
-        title: finding.title.to_owned(),
+        title: words::title(finding.title),
         cost_ms: Ms(finding.cost_ms),
         share_pct: Pct(100.0 * situation.cost_share(&finding)),
         proven_ms: finding.proven_ms().map(Ms),
         evidence: finding.evidence
-            + &finding.what_if.as_ref().map_or_else(String::new, |saving| situation.replay_words(saving)),
+            + &or_nothing(finding.what_if.as_ref().and_then(|saving| situation.replayed(saving)), words::replayed),
         action: finding.action,
         section: finding.section.to_owned(),
         what_if: finding.what_if.map(|saving| saving.id.to_string()),
@@ -138,11 +138,8 @@ fn tell_common_time(situation: &Situation, findings: &mut [Finding]) {
     let mut of_host = findings.iter_mut().filter(|finding| is_of_host(finding.id));
     let (Some(first), Some(second)) = (of_host.next(), of_host.next()) else { return };
     if first.cost_ms + second.cost_ms > waited_ms {
-        second.evidence += &format!(
-            ". At least {} of it is time of `{}` too, and is saved only once",
-            format_time((first.cost_ms + second.cost_ms - waited_ms).min(second.cost_ms)),
-            first.id.word()
-        );
+        let common_ms = (first.cost_ms + second.cost_ms - waited_ms).min(second.cost_ms);
+        second.evidence += &words::common_time(Ms(common_ms), first.id.word());
     }
 }
 

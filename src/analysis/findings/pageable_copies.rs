@@ -3,9 +3,9 @@
 //! not show.
 
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{Framework, Situation, counted};
+use super::situation::Situation;
 use crate::analysis::replay::cause::Cause;
-use crate::trace::Vendor;
+use crate::words::findings::pageable_copies as words;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     // Copies that run together with other work cost no GPU time.
@@ -13,45 +13,13 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     Some(Finding {
         id: FindingId::PageableCopies,
         confidence: Confidence::High,
-        title: "Copies from or to pageable memory",
+        title: words::TITLE,
         cost_ms,
-        evidence: format!(
-            "{}: no kernel runs during these copies; {} use pageable host memory. At most all of it is saved, if other work runs meanwhile; \
-             how much faster the copies are from pinned memory is not in the trace",
-            situation.amount(device, cost_ms),
-            counted(device.copies.pageable.count, "copy").replace("copys", "copies"),
-        ),
-        action: action(situation.framework, situation.vendor).to_owned(),
+        evidence: words::evidence(situation.amount(device, cost_ms), device.copies.pageable.count),
+        action: words::action(situation.framework, situation.vendor).to_owned(),
         what_if: situation.replayed_cost(Cause::Pinned).and_then(|cost| cost.what_if),
         section: "copy_engine_events",
     })
-}
-
-fn action(framework: Framework, vendor: Vendor) -> &'static str {
-    match (framework, vendor) {
-        (Framework::Xla, _) | (Framework::Program, Vendor::Google) => {
-            "Bring the next batch to the device while the step runs (`jax.device_put`), and read results after later steps were \
-             dispatched."
-        }
-        (Framework::Program, Vendor::Nvidia) => {
-            "Allocate the host memory as pinned memory (`cudaMallocHost`) and copy with `cudaMemcpyAsync` on a stream of \
-             its own."
-        }
-        (Framework::Program, Vendor::Amd) => {
-            "Allocate the host memory as pinned memory (`hipHostMalloc`) and copy with `hipMemcpyAsync` on a stream of its \
-             own."
-        }
-        (Framework::Program, Vendor::Intel) => {
-            "Allocate the host memory as pinned memory (`sycl::malloc_host`) and copy on a queue of its own."
-        }
-        (Framework::Program, Vendor::Huawei) => {
-            "Allocate the host memory with `aclrtMallocHost` and copy with `aclrtMemcpyAsync` on a stream of its own."
-        }
-        _ => {
-            "Pin the host memory (`pin_memory=True` in the DataLoader, `tensor.pin_memory()`) and copy with \
-             `non_blocking=True` on a stream of its own."
-        }
-    }
 }
 
 #[cfg(test)]

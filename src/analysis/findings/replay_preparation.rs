@@ -1,8 +1,11 @@
 //! `replay-preparation`: the GPU idles while the host prepares the replay of a graph, or samples after it.
 
 use super::finding::{Finding, FindingId};
-use super::situation::{Cost, Framework, Situation};
+use super::situation::{Cost, Situation};
 use crate::analysis::replay::cause::Cause;
+use crate::trace::Fraction;
+use crate::words::findings::Framework;
+use crate::words::findings::replay_preparation as words;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let (device, late_ms) =
@@ -14,46 +17,18 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         return None;
     }
     let Cost { ms: cost_ms, what_if } = situation.cost(Cause::Host, late_ms);
-    let graphs = situation.graphs();
-    let replayed = match device.gaps.replayed_share() {
-        // Graphs that were traced as a whole have no kernels.
-        0.0 => String::new(),
-        share => format!(", which launch {:.1} % of the kernel time", 100.0 * share),
-    };
-    let evidence = format!(
-        "{}: the GPU idles in {} before and after replays of {graphs}{replayed}{}",
-        situation.amount(device, late_ms),
-        device.late_gaps(device.gaps.preparation).0,
-        situation.host_caveat()
-    );
-    let overlap = match situation.framework {
-        Framework::SgLang if situation.runs_code("event_loop_overlap") => {
-            " The overlap scheduler is on, so this is what it does not hide."
-        }
-        Framework::SgLang => " Check that the overlap scheduler is on: remove `--disable-overlap-schedule`.",
-        Framework::Vllm => {
-            " Check that asynchronous scheduling, which prepares the next step while the GPU works, is on \
-             (`--async-scheduling`; vLLM 0.14 and later use it by default)."
-        }
-        Framework::TensorRtLlm => " Check that the overlap scheduler is on: remove `disable_overlap_scheduler: true`.",
-        Framework::Training => " Copy the next batch into the inputs of the graph while the GPU works.",
-        _ => " Prepare the inputs of the next step while the GPU works.",
-    };
-    let capture = match (situation.steps, situation.has_stacks) {
-        (_, true) if situation.is_window => "First capture without Python stacks to see the delay.",
-        (1 | 2, _) if situation.is_window => "Look at more steps than this window has to see the delay.",
-        (1 | 2, _) | (_, true) => {
-            "First capture at least three consecutive steps without Python stacks to see the delay."
-        }
-        _ => "The step already replays graphs; the delay is the host work around the replay.",
-    };
+    // Graphs that were traced as a whole have no kernels.
+    let replayed = Some(device.gaps.replayed_share()).filter(|share| *share != 0.0).map(Fraction);
+    let (gaps, _) = device.late_gaps(device.gaps.preparation);
+    let caveat = situation.host_caveat();
+    let overlaps = situation.framework == Framework::SgLang && situation.runs_code("event_loop_overlap");
     Some(Finding {
         id: FindingId::ReplayPreparation,
         confidence: situation.host_confidence(),
-        title: "Host work around graph replays",
+        title: words::TITLE,
         cost_ms,
-        evidence,
-        action: format!("{capture}{overlap}"),
+        evidence: words::evidence(situation.amount(device, late_ms), gaps, situation.vendor, replayed, caveat),
+        action: words::action(situation.framework, overlaps, caveat),
         what_if,
         section: "gpu_idle_gaps",
     })

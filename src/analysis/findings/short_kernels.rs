@@ -1,9 +1,10 @@
 //! `short-kernels`: the turnaround between many short eager kernels adds up.
 
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{Cost, Framework, Situation};
+use super::situation::{Cost, Situation};
 use crate::analysis::replay::cause::Cause;
-use crate::digits::grouped;
+use crate::trace::Us;
+use crate::words::findings::short_kernels as words;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let thresholds = &situation.context.signals.thresholds;
@@ -15,36 +16,19 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     if !is_short || situation.share(cost_ms) < thresholds.min_turnaround_share {
         return None;
     }
-    let action = match situation.framework {
-        Framework::Xla => {
-            "XLA fuses ops within a compiled function: put more of the step into one `jax.jit`, or use larger batches."
-                .to_owned()
-        }
-        Framework::Program => format!("Fuse consecutive kernels, or replay the sequence with {}.", situation.graphs()),
-        Framework::Training => format!(
-            "Fuse elementwise kernels with `torch.compile`, {}or use larger batches so that each kernel does more work.",
-            situation.fused_optimizer()
-        ),
-        Framework::Transformers | Framework::Torch => {
-            "Fuse elementwise kernels with `torch.compile`, or use larger batches so that each kernel does more work."
-                .to_owned()
-        }
-        _ => "Use fused kernels: `gpuprism triage` lists the sequences that have one.".to_owned(),
+    let kernels = words::ShortKernels {
+        gap: Us(gaps.turnaround.total.0 as f64 / 1e3 / gaps.turnaround.count.max(1) as f64),
+        short: gaps.short_kernels,
+        eager: gaps.eager_kernels,
+        limit: Us(thresholds.short_kernel_us),
     };
     Some(Finding {
         id: FindingId::ShortKernels,
         confidence: Confidence::High,
-        title: "Gaps between short kernels",
+        title: words::TITLE,
         cost_ms,
-        evidence: format!(
-            "{}: the usual gaps between ops that were launched in time, {:.1} us each; {} of {} eager kernels take less than {:.0} us",
-            situation.amount(device, cost_ms),
-            gaps.turnaround.total.0 as f64 / 1e3 / gaps.turnaround.count.max(1) as f64,
-            grouped(gaps.short_kernels),
-            grouped(gaps.eager_kernels),
-            thresholds.short_kernel_us,
-        ),
-        action,
+        evidence: words::evidence(situation.amount(device, cost_ms), kernels),
+        action: words::action(situation.framework, situation.vendor, situation.has_fused_optimizer()),
         what_if,
         section: "launch_storm",
     })

@@ -10,42 +10,22 @@ use crate::analysis::host::idle::{GpuIdle, GpuIdleGapRow, GpuIdleGaps, GpuIdleRo
 use crate::analysis::host::idle_cause::{CauseRules, Drained};
 use crate::analysis::host::idle_code_rules::change_of;
 use crate::analysis::host::launch_gaps::{Gaps, LaunchGaps};
-use crate::analysis::labels::{self, format_time};
+use crate::analysis::labels;
 use crate::analysis::replay::cause::{Cause, CauseId};
 use crate::analysis::replay::costs::{Costs, PathGroup, Saving};
 use crate::analysis::replay::sections::WhatIfRow;
-use crate::analysis::section::{Ms, Section, Sections, TypedSection};
+use crate::analysis::section::{Fraction, Ms, Section, Sections, TypedSection};
 use crate::analysis::structure::stages::Form;
 use crate::analysis::structure::start_up::SaidStart;
 use crate::analysis::structure::steps::{StepFigures, Steps};
 use crate::analysis::time::activity::Activity;
 use crate::analysis::trust::{Trust, TrustId};
 use crate::analysis::unit::Unit;
-use crate::digits::grouped;
 use crate::ordering;
 use crate::rules::is_optimizer_kernel;
 use crate::trace::{BlockingSite, DeviceId, Format, Ns, OpKind, Profiler, Trace, Vendor};
+use crate::words::findings::{self as words, Amount, Framework, HostCaveat, IdleGaps, Part, Replayed, Whole};
 use std::collections::HashMap;
-
-/// The framework that launches the GPU work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framework {
-    SgLang,
-    Vllm,
-    TensorRtLlm,
-    /// A serving engine without advice of its own.
-    OtherEngine,
-    /// Hugging Face Transformers without a serving engine.
-    Transformers,
-    /// PyTorch that trains a model, whatever libraries it uses.
-    Training,
-    /// PyTorch without a known engine.
-    Torch,
-    /// A program of JAX or TensorFlow, compiled by XLA.
-    Xla,
-    /// A program without PyTorch.
-    Program,
-}
 
 /// The time of one device in milliseconds, and its idle time by the launch after it.
 #[derive(Debug)]
@@ -58,7 +38,7 @@ pub(super) struct DeviceTimes {
     /// The part of the late time, also outside of the steps, in which the host launched kernels for the first time.
     pub(super) loading_ms: f64,
     /// The gaps of `host_late_ms` if only a part of the capture counts.
-    pub(super) late_inside: Option<(Gaps, Counted)>,
+    pub(super) late_inside: Option<(Gaps, Part)>,
     /// Idle time in which the launching thread compiled code.
     pub(super) compiling_ms: f64,
     /// Idle time in which the launching thread loads, while its process starts.
@@ -74,25 +54,6 @@ pub(super) struct DeviceTimes {
     pub(super) gaps: LaunchGaps,
     /// Time of the copies whose names contain a word, by class of copy.
     pub(super) copies: CopyTimes,
-}
-
-/// The part of a capture in which idle time counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Counted {
-    /// From the first step to the last.
-    Steps,
-    /// After the start of the program.
-    AfterStart,
-}
-
-impl Counted {
-    /// `3 gaps of the steps`.
-    fn words(self) -> &'static str {
-        match self {
-            Self::Steps => "of the steps",
-            Self::AfterStart => "after the start of the program",
-        }
-    }
 }
 
 /// A call that drained a device, and the code that made it.
@@ -148,6 +109,14 @@ pub(super) struct CodeOnPath {
     pub(super) change: Option<&'static str>,
 }
 
+impl CodeOnPath {
+    /// As the evidence names it.
+    pub(super) fn words(&self, situation: &Situation) -> words::CodeOnPath<'_> {
+        let is_per_step = situation.steps > 0;
+        words::CodeOnPath { place: &self.place, time: Ms(self.per_step_ms), is_per_step }
+    }
+}
+
 /// The cost of a finding.
 pub(super) struct Cost {
     pub(super) ms: f64,
@@ -168,13 +137,11 @@ impl DeviceTimes {
 
     /// In which gaps, some of the late ones, the device idles, and the gaps of the sentence. If only a part of the
     /// capture counts, they are told apart only where all late gaps are of this kind.
-    pub(super) fn late_gaps(&self, of_kind: Gaps) -> (String, Option<Gaps>) {
+    pub(super) fn late_gaps(&self, of_kind: Gaps) -> (IdleGaps, Option<Gaps>) {
         match self.late_inside {
-            None => (counted(of_kind.count, "gap"), Some(of_kind)),
-            Some((late, part)) if self.gaps.is_all_late(of_kind) => {
-                (format!("{} {}", counted(late.count, "gap"), part.words()), Some(late))
-            }
-            Some((_, part)) => (format!("gaps {}", part.words()), None),
+            None => (IdleGaps::All(of_kind.count), Some(of_kind)),
+            Some((late, part)) if self.gaps.is_all_late(of_kind) => (IdleGaps::OfPart(late.count, part), Some(late)),
+            Some((_, part)) => (IdleGaps::SomeOfPart(part), None),
         }
     }
 
@@ -306,24 +273,16 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// `. Replayed: without it a step takes 17.6 to 17.8 ms instead of 18.9 ms`; nothing if the replay changes nothing that is seen.
-    pub(super) fn replay_words(&self, saving: &Saving) -> String {
-        let Some(costs) = &self.costs else { return String::new() };
-        let what = if costs.has_steps { "a step takes" } else { "the replayed time is" };
+    /// What the replay says that a step takes after a saving.
+    pub(super) fn replayed(&self, saving: &Saving) -> Option<Replayed> {
+        let costs = self.costs.as_ref()?;
         let step = costs.median_step(saving);
-        let [least, most] = step.without_ms.map(format_time);
-        let measured = format_time(step.measured_ms);
-        if least == measured && most == measured {
-            return String::new();
-        }
-        let range = if least == most { least } else { format!("{least} to {most}") };
-        match step.alone_ms.map(format_time) {
-            Some(alone) => format!(
-                ". Replayed: without it on this rank {what} {alone} instead of {measured}, because collectives wait for the \
-                 other ranks; without it on all ranks {range}"
-            ),
-            None => format!(". Replayed: without it {what} {range} instead of {measured}"),
-        }
+        Some(Replayed {
+            is_step: costs.has_steps,
+            measured: Ms(step.measured_ms),
+            without: step.without_ms.map(Ms),
+            alone: step.alone_ms.map(Ms),
+        })
     }
 
     /// The code of a group with most time on the critical path, if it is named.
@@ -375,21 +334,16 @@ impl<'a> Situation<'a> {
         }
     }
 
-    /// A sentence about the capture that limits claims about the host; empty if there is nothing to say.
-    pub(super) fn host_caveat(&self) -> &'static str {
+    /// What limits claims about the host.
+    pub(super) fn host_caveat(&self) -> HostCaveat {
         match (self.steps, self.has_stacks) {
-            (1 | 2, true) if self.is_window => {
-                ". The window has fewer than three steps, so another one may differ, and the capture records Python stacks, \
-                 which slow the host down"
-            }
-            (1 | 2, false) if self.is_window => ". The window has fewer than three steps, so another one may differ",
-            (1 | 2, true) => {
-                ". The capture inflates this: it has fewer than three steps and records Python stacks, which slow the \
-                 host down"
-            }
-            (1 | 2, false) => ". The capture has fewer than three steps, so the empty queue at its start counts too",
-            (_, true) => ". The capture records Python stacks, which slow the host down, so this is an upper bound",
-            (_, false) => "",
+            (1 | 2, true) if self.is_window => HostCaveat::FewStepsInWindowWithStacks,
+            (1 | 2, false) if self.is_window => HostCaveat::FewStepsInWindow,
+            (1 | 2, true) => HostCaveat::FewStepsWithStacks,
+            (1 | 2, false) => HostCaveat::FewSteps,
+            (_, true) if self.is_window => HostCaveat::StacksInWindow,
+            (_, true) => HostCaveat::Stacks,
+            (_, false) => HostCaveat::Nothing,
         }
     }
 
@@ -414,60 +368,30 @@ impl<'a> Situation<'a> {
         self.steps > 0 || launches() >= self.context.signals.thresholds.min_replays
     }
 
-    /// `1.2 ms on GPU 3, 4.5 % of the step time`, or `12.0 ms in 10 steps (1.2 ms a step), 4.5 % of the step time`.
-    pub(super) fn amount(&self, device: &DeviceTimes, ms: f64) -> String {
-        let has_several = self.devices.len() > 1;
-        let gpu = if has_several { format!(" on GPU {}", device.label) } else { String::new() };
+    /// The time of a finding on a device, with its share.
+    pub(super) fn amount<'b>(&self, device: &'b DeviceTimes, ms: f64) -> Amount<'b> {
         // The times of several devices differ, so each is compared with its own.
-        let (unit, share) = match self.steps {
-            0 if has_several && device.window_ms > 0.0 => {
-                ("time from its first op to its last", (ms / device.window_ms).min(1.0))
+        let (whole, share) = match self.steps {
+            0 if self.devices.len() > 1 && device.window_ms > 0.0 => {
+                (Whole::TimeOfDevice, (ms / device.window_ms).min(1.0))
             }
-            0 => ("captured time", self.share(ms)),
-            _ => ("step time", self.share(ms)),
+            0 => (Whole::CapturedTime, self.share(ms)),
+            _ => (Whole::StepTime, self.share(ms)),
         };
-        let per_step = self.unit.per_step(ms).map_or(String::new(), |per_step| {
-            format!(" in {} steps ({} a step)", grouped(self.steps), format_time(per_step))
-        });
-        format!("{}{gpu}{per_step}, {:.1} % of the {unit}", format_time(ms), 100.0 * share)
+        let per_step = self.unit.per_step(ms).map(|per_step| (self.steps, Ms(per_step)));
+        Amount { per_step, share: Some((Fraction(share), whole)), ..self.amount_of_capture(device, ms) }
     }
 
-    /// `1.2 ms on GPU 3`: a time that is not one of the steps.
-    pub(super) fn amount_of_capture(&self, device: &DeviceTimes, ms: f64) -> String {
-        let gpu = if self.devices.len() > 1 { format!(" on GPU {}", device.label) } else { String::new() };
-        format!("{}{gpu}", format_time(ms))
-    }
-
-    /// The name of the graphs that the GPU can replay.
-    pub(super) fn graphs(&self) -> &'static str {
-        match self.vendor {
-            Vendor::Nvidia => "CUDA graphs",
-            Vendor::Amd => "HIP graphs",
-            Vendor::Intel => "SYCL graphs",
-            Vendor::Huawei => "NPU graphs",
-            Vendor::Google => "compiled loops",
-        }
-    }
-}
-
-/// Formats a number of bytes: `24.6 kB`.
-pub(super) fn format_bytes(bytes: f64) -> String {
-    match bytes {
-        bytes if bytes >= 1e9 => format!("{:.1} GB", bytes / 1e9),
-        bytes if bytes >= 1e6 => format!("{:.1} MB", bytes / 1e6),
-        bytes if bytes >= 1e3 => format!("{:.1} kB", bytes / 1e3),
-        bytes => format!("{bytes:.0} bytes"),
+    /// A time that is not one of the steps.
+    pub(super) fn amount_of_capture<'b>(&self, device: &'b DeviceTimes, ms: f64) -> Amount<'b> {
+        let gpu = (self.devices.len() > 1).then_some(device.label.as_str());
+        Amount { time: Ms(ms), gpu, per_step: None, share: None }
     }
 }
 
 /// A time in milliseconds.
 pub(super) fn ms(time: Ns) -> f64 {
     time.0 as f64 / 1e6
-}
-
-/// `1 gap`, `3 gaps`.
-pub(super) fn counted(count: u64, noun: &str) -> String {
-    format!("{} {noun}{}", crate::digits::grouped(count), if count == 1 { "" } else { "s" })
 }
 
 impl Situation<'_> {
@@ -478,14 +402,9 @@ impl Situation<'_> {
         trace.engine_hints.python_frames.iter().chain(timelines).any(|name| name.contains(word))
     }
 
-    /// What makes an optimizer launch less; empty if kernels of one that does so run already.
-    pub(super) fn fused_optimizer(&self) -> &'static str {
-        let is_fused = self.context.trace.names.iter().any(is_optimizer_kernel);
-        if is_fused {
-            ""
-        } else {
-            "let the optimizer update all tensors at once (`fused=True`, or `foreach=True` where it has no fused kernels), "
-        }
+    /// Whether a program that trains runs kernels of an optimizer that launches little.
+    pub(super) fn has_fused_optimizer(&self) -> bool {
+        self.framework == Framework::Training && self.context.trace.names.iter().any(is_optimizer_kernel)
     }
 }
 
@@ -537,10 +456,8 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
         let extent =
             extents.get(index as usize).copied().flatten().filter(|_| is_longer_than_steps(outside_ms, window_ms));
         let extent = match extent {
-            Some(steps) => Some((steps, Counted::Steps)),
-            None => {
-                starts.get(index as usize).copied().flatten().map(|from| ((from, Ns(i64::MAX)), Counted::AfterStart))
-            }
+            Some(steps) => Some((steps, Part::Steps)),
+            None => starts.get(index as usize).copied().flatten().map(|from| ((from, Ns(i64::MAX)), Part::AfterStart)),
         };
         let (from, to) = extent.map_or((Ns(i64::MIN), Ns(i64::MAX)), |(part, _)| part);
         let (late, drained) =

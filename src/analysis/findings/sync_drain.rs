@@ -8,14 +8,11 @@
 //! ([`crate::trace::BlockingSites`]).
 
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{Cost, DeviceTimes, DrainSite, Framework, Situation, ms};
+use super::situation::{Cost, DeviceTimes, DrainSite, Situation, ms};
 use crate::analysis::host::idle_cause::Drained;
-use crate::analysis::labels::format_time;
 use crate::analysis::replay::cause::Cause;
 use crate::trace::Ns;
-
-/// Why the replay may save more than the idle time that the evidence begins with.
-const RUNS_AHEAD: &str = ". Without the calls the host runs ahead, which saves more than that";
+use crate::words::findings::sync_drain as words;
 
 /// The maximum number of call sites in the evidence.
 const MAX_CALLS: usize = 3;
@@ -26,7 +23,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         return None;
     }
     let Cost { ms: cost_ms, what_if } = situation.cost(Cause::AllBlocking, drained_ms);
-    let drained = device.drained();
+    let runs_ahead = cost_ms > ms(device.drained().idle());
     Some(Finding {
         id: FindingId::SyncDrain,
         confidence: if situation.has_stacks || matches!(situation.steps, 1 | 2) {
@@ -34,84 +31,40 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         } else {
             Confidence::High
         },
-        // Without the calls the host is ahead, which can save more than the gaps that begin in them.
-        title: if cost_ms > ms(drained.idle()) {
-            "Blocking calls that keep the host from running ahead"
-        } else {
-            "Idle GPU after blocking calls"
-        },
+        title: if runs_ahead { words::RUNS_AHEAD_TITLE } else { words::TITLE },
         cost_ms,
-        evidence: format!(
-            "{}: the GPU ran empty during a blocking call, and idled until the thread launched the next op. By call: {}{}{}",
-            situation.amount(device, drained_ms),
-            calls_text(device),
-            rest_text(drained),
-            if cost_ms > ms(drained.idle()) { RUNS_AHEAD } else { "" },
-        ),
-        action: action(situation, device),
+        evidence: words::evidence(situation.amount(device, drained_ms), &drains(device, runs_ahead)),
+        action: words::action(situation.framework, code(situation, device)).to_owned(),
         what_if,
         section: "barriers",
     })
 }
 
-/// The idle time after the calls that they do not explain, or not certainly.
-fn rest_text(drained: Drained) -> String {
-    let longer = ms(drained.direct.since(drained.explained));
-    let refill = ms(drained.refill);
-    let mut text = String::new();
-    if longer > 0.0 {
-        text += &format!(". The GPU idled for {} longer than the calls took", format_time(longer));
-    }
-    if refill > 0.0 {
-        text += &format!(". {} more passed in later gaps, until launches were ahead again", format_time(refill));
-    }
-    text
-}
-
-/// The calls that cost most.
-fn calls_text(device: &DeviceTimes) -> String {
+/// The calls that cost most, and the idle time after them that they do not explain, or not certainly.
+fn drains(device: &DeviceTimes, runs_ahead: bool) -> words::Drains {
+    let drained = device.drained();
     let text = |site: &DrainSite| match &site.code {
         Some(code) => code.text_of_call(&site.call),
         None => site.call.clone(),
     };
     let costly = device.drained_by.iter().filter(|(_, drained)| drained.explained > Ns::ZERO).take(MAX_CALLS);
-    let calls: Vec<String> =
-        costly.map(|(site, drained)| format!("{} ({})", text(site), format_time(ms(drained.explained)))).collect();
-    if calls.is_empty() { "a blocking call".to_owned() } else { calls.join("; ") }
+    let positive = |time: Ns| Some(time).filter(|time| *time > Ns::ZERO);
+    words::Drains {
+        calls: costly.map(|(site, drained)| (text(site), drained.explained)).collect(),
+        longer: positive(drained.direct.since(drained.explained)),
+        refill: positive(drained.refill),
+        runs_ahead,
+    }
 }
 
-fn action(situation: &Situation, device: &DeviceTimes) -> String {
+/// What the trace shows of the code that makes the costliest call.
+fn code(situation: &Situation, device: &DeviceTimes) -> words::Code {
     let has_frame = |(site, _): &(DrainSite, Drained)| site.code.as_ref().is_some_and(|code| !code.frame.is_empty());
-    let is_located = device.drained_by.first().is_some_and(has_frame);
-    match situation.framework {
-        Framework::SgLang | Framework::Vllm | Framework::TensorRtLlm | Framework::OtherEngine => {
-            if is_located {
-                "In that code, keep the values on the GPU, or read them one step later with a pinned, non-blocking copy."
-            } else if situation.has_stacks {
-                "Keep the values of the call on the GPU, or read them one step later with a pinned, non-blocking copy."
-            } else {
-                "Capture with Python stacks to see the code that makes the call. Keep its values on the GPU, or read them \
-                 one step later with a pinned, non-blocking copy."
-            }
-        }
-        Framework::Training => {
-            "Remove .item(), .cpu(), .tolist(), .nonzero() and explicit synchronize calls from the loop, or read the loss and the norm of \
-             the gradients one step later with a pinned, non-blocking copy."
-        }
-        Framework::Transformers | Framework::Torch => {
-            "Remove .item(), .cpu(), .tolist(), .nonzero() and explicit synchronize calls from the loop, or read the values \
-             one step later with a pinned, non-blocking copy."
-        }
-        Framework::Xla => {
-            "Read values of the device (`float(x)`, `np.asarray(x)`, `block_until_ready`) one step later, after the next step was \
-             dispatched."
-        }
-        Framework::Program => {
-            "Replace the blocking call by an event that the next dependent op waits for, and launch independent work \
-             before it."
-        }
+    match device.drained_by.first().is_some_and(has_frame) {
+        true => words::Code::Located,
+        false if situation.has_stacks => words::Code::NotLocated,
+        false => words::Code::WithoutStacks,
     }
-    .to_owned()
 }
 
 #[cfg(test)]

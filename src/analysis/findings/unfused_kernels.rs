@@ -1,7 +1,8 @@
 //! `unfused-kernels`: elementwise kernels of PyTorch run one after the other, and each reads what the one before wrote.
 
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{Cost, Framework, Situation};
+use super::situation::{Cost, Situation};
+use crate::words::findings::unfused_kernels as words;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     if situation.has_shifted_durations() {
@@ -12,43 +13,15 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let finding = Finding {
         id: FindingId::UnfusedKernels,
         confidence: Confidence::Medium,
-        title: "Elementwise kernels that are not fused",
+        title: words::TITLE,
         cost_ms,
-        evidence: format!(
-            "{}: {}. The trace does not show which of them can be fused",
-            situation.amount(device, cost_ms),
-            row.basis
-        ),
-        action: action(situation.framework).to_owned(),
+        evidence: words::evidence(situation.amount(device, cost_ms), &row.basis),
+        action: words::action(situation.framework).to_owned(),
         what_if,
         section: "kernels",
     };
     let least = situation.context.signals.thresholds.medium_severity_share;
     (situation.counted_share(&finding) >= least).then_some(finding)
-}
-
-fn action(framework: Framework) -> &'static str {
-    match framework {
-        Framework::Transformers | Framework::Torch => {
-            "Compile the model with `torch.compile`, which computes such runs in one kernel, or use fused layers for normalization, \
-             activation and rotary embedding."
-        }
-        Framework::Training => {
-            "Compile the model with `torch.compile`, which computes such runs in one kernel, or use fused layers for normalization, \
-             activation and loss; a fused optimizer (`fused=True`) updates all tensors at once."
-        }
-        Framework::SgLang => {
-            "`gpuprism triage` lists the sequences for which the engine has a fused kernel. For the others try \
-             `--enable-torch-compile`."
-        }
-        Framework::Vllm => {
-            "`gpuprism triage` lists the sequences for which the engine has a fused kernel. For the others check that compilation is on \
-             (no `--enforce-eager`, and not level 0 of `--compilation-config`)."
-        }
-        Framework::TensorRtLlm | Framework::OtherEngine | Framework::Xla | Framework::Program => {
-            "Compute such a run in one kernel: compile the code that launches it, or write the kernel."
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,30 +1,18 @@
 //! `unified-memory-migration`: pages of unified memory move between host and GPU when a kernel touches them.
 
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::{Situation, counted};
-use crate::trace::Vendor;
+use super::situation::Situation;
+use crate::words::findings::unified_memory_migration as words;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let (device, cost_ms) = situation.worst(|device| device.copies.migration.total_ms)?;
-    let prefetch = match situation.vendor {
-        Vendor::Nvidia => "`cudaMemPrefetchAsync`",
-        Vendor::Amd => "`hipMemPrefetchAsync`",
-        Vendor::Intel => "`queue.prefetch`",
-        Vendor::Huawei | Vendor::Google => "a copy to the device",
-    };
-    let advise =
-        if situation.vendor == Vendor::Nvidia { " Set `cudaMemAdvise` for data that one side only reads." } else { "" };
     Some(Finding {
         id: FindingId::UnifiedMemoryMigration,
         confidence: Confidence::High,
-        title: "Migration of unified memory",
+        title: words::TITLE,
         cost_ms,
-        evidence: format!(
-            "{} in {} of pages between host and GPU",
-            situation.amount(device, cost_ms),
-            counted(device.copies.migration.count, "migration"),
-        ),
-        action: format!("Prefetch the data with {prefetch} before the kernel that uses it.{advise}"),
+        evidence: words::evidence(situation.amount(device, cost_ms), device.copies.migration.count),
+        action: words::action(situation.vendor),
         what_if: None,
         section: "copy_engine_events",
     })

@@ -4,11 +4,10 @@ use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{Cost, DeviceTimes, Situation};
 use crate::analysis::context::Context;
 use crate::analysis::inference::unsuited_kernels::{Hit, hits};
-use crate::analysis::labels::format_time;
 use crate::analysis::replay::cause::{Cause, CauseId};
-use crate::digits::grouped;
 use crate::ordering;
 use crate::trace::{DeviceId, GpuOp, Ns};
+use crate::words::findings::unsuited_kernels as words;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     // A row needs less time than the finding, and names are not searched again without one.
@@ -24,13 +23,8 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     });
     let (hit, counted, Cost { ms: cost_ms, what_if }) = costs.max_by(|a, b| a.2.ms.total_cmp(&b.2.ms))?;
     let device = device_of(situation, hit)?;
-    let evidence = format!(
-        "{}: {} kernels take {}. {}",
-        situation.amount(device, cost_ms),
-        grouped(counted.launches),
-        format_time(counted.total.0 as f64 / 1e6),
-        hit.test.basis.as_deref().unwrap_or_default().trim_end_matches('.'),
-    );
+    let basis = hit.test.basis.as_deref().unwrap_or_default().trim_end_matches('.');
+    let evidence = words::evidence(situation.amount(device, cost_ms), counted.launches, counted.total, basis);
     let finding = Finding {
         id: FindingId::UnsuitedKernels,
         confidence: Confidence::Medium,

@@ -11,6 +11,7 @@ use crate::analysis::section::{Answer, At, Ms, Pct, Sections, Stated, TypedSecti
 use crate::analysis::time::busy::length;
 use crate::analysis::time::gaps::{Busy, Gap};
 use crate::trace::{CODE_IS_BUILT, DeviceId, Ns, Trace};
+use crate::words::idle as words;
 
 section! {
     /// How long each device was idle between its first and last op, by cause.
@@ -78,13 +79,14 @@ impl GpuIdleGaps {
 impl GpuIdleGapRow {
     /// `the longest idle gap lasts 2.74 s, 2.70 s of it outside of API calls`: the larger part, if the trace has calls.
     pub(crate) fn words(&self) -> String {
-        let length = format!("the longest idle gap lasts {}", labels::format_time(self.gap_ms.0));
-        let Some(Ms(in_calls)) = self.in_calls_ms else { return length };
-        let (outside, in_one) = (self.gap_ms.0 - in_calls, self.longest_call_ms.map_or(0.0, |ms| ms.0));
-        match in_one > outside {
-            true => format!("{length}, {} of it in one call of {}", labels::format_time(in_one), self.longest_call),
-            false => format!("{length}, {} of it outside of recorded API calls", labels::format_time(outside)),
-        }
+        let in_one = self.longest_call_ms.unwrap_or_default();
+        let outside = self.in_calls_ms.map(|in_calls| Ms(self.gap_ms.0 - in_calls.0));
+        let host = match outside {
+            None => words::InGap::Unknown,
+            Some(outside) if in_one > outside => words::InGap::OneCall(in_one, &self.longest_call),
+            Some(outside) => words::InGap::OutsideOfCalls(outside),
+        };
+        words::longest_gap(self.gap_ms, host)
     }
 }
 
@@ -214,18 +216,11 @@ fn answer<S: TypedSection>(context: &Context) -> Answer<S> {
              The window has it, and whether the GPU was busy then is not known.",
         );
     let answer = match context.trace.worst_clock_lead() {
-        Some((_, lead)) => answer.limit(format!(
-            "Ops start up to {} before their launch, so the clocks of host and GPU differ. host_late, drained and compiling count \
-             only as far as a launch is later than twice that time; the rest of these gaps is unknown.",
-            labels::format_time(lead.longest.0 as f64 / 1e6)
-        )),
+        Some((_, lead)) => answer.limit(words::clocks_differ(lead.longest)),
         None => answer,
     };
     if context.trace.calls.is_empty() {
-        return answer.limit(format!(
-            "The trace contains no API calls, so the causes are unknown. To capture them: {}",
-            recapture::command(context.trace, MissingData::Calls)
-        ));
+        return answer.limit(words::no_calls(&recapture::command(context.trace, MissingData::Calls)));
     }
     answer
 }

@@ -10,9 +10,9 @@ use super::cause::Cause;
 use crate::analysis::context::Context;
 use crate::analysis::inference::op_work::{Execution, OpWork, shapes};
 use crate::analysis::inference::unsuited_kernels::hits;
-use crate::analysis::labels::format_time;
 use crate::ordering::{self, VecMap};
-use crate::trace::{NameId, OpKind};
+use crate::trace::{Fraction, MeanNs, NameId, OpKind, Pct};
+use crate::words::replay as words;
 use std::borrow::Cow;
 
 /// The maximum number of ops that are replayed at a better rate.
@@ -101,19 +101,19 @@ fn far_from_roof(context: &Context) -> Vec<FasterKernels> {
         }
         remains
     };
-    let efficiency = 100.0 * context.signals.thresholds.roof_efficiency;
+    let usual = Fraction(context.signals.thresholds.roof_efficiency);
     let faster = |(op, sums): (&str, OfOp)| FasterKernels {
         cause: Cause::Roof,
         change: "at a usual rate of the GPU",
         subject: op.to_owned(),
         remains: remains(&sums),
-        basis: Cow::Owned(format!(
-            "its kernels take {}, at {:.0} % of the {} of {}; saved is what is above {efficiency:.0} % of it",
-            format_time(sums.time / 1e6),
-            100.0 * sums.roof / sums.time,
-            if 2.0 * sums.arithmetic >= sums.roof { "arithmetic peak" } else { "memory bandwidth" },
-            preset.title,
-        )),
+        basis: Cow::Owned(words::far_from_roof(words::FarFromRoof {
+            time: MeanNs(sums.time),
+            reached: Pct(100.0 * sums.roof / sums.time),
+            is_arithmetic: 2.0 * sums.arithmetic >= sums.roof,
+            gpu: &preset.title,
+            usual,
+        })),
     };
     ops.into_iter().map(faster).collect()
 }

@@ -8,10 +8,9 @@
 use super::ids::{Call, Id, Lane, Op};
 use super::recorded::Recorded;
 use super::steady::Steady;
-use crate::analysis::labels::format_time;
-use crate::digits::grouped;
 use crate::json::{self, embedded, from_json};
 use crate::trace::{Names, Ns};
+use crate::words::replay as words;
 use std::collections::HashSet;
 use std::sync::LazyLock;
 
@@ -94,11 +93,6 @@ impl Unfused {
 
     /// What the saving rests on.
     pub(super) fn basis(&self) -> String {
-        format!(
-            "{} kernels in {} runs of two or more take {}; at most all but the longest of each run are saved, with their launches",
-            grouped(self.kernels),
-            grouped(self.runs),
-            format_time(self.time.0 as f64 / 1e6),
-        )
+        words::unfused(self.kernels, self.runs, self.time)
     }
 }

@@ -10,9 +10,9 @@ use crate::analysis::host::idle_cause::{IdleCause, each_gap};
 use crate::analysis::host::load_words::{LoadThresholds, LoadWords};
 use crate::analysis::labels;
 use crate::analysis::section::{Answer, At, Ms, Sections, Stated, TypedSection, Value, first_op, section};
-use crate::digits::grouped;
 use crate::ordering;
-use crate::trace::{CODE_IS_BUILT, DeviceId, GpuOp, LoadSum, Ns, OpKind, ProcessId, StartUp, StartUps, Trace};
+use crate::trace::{CODE_IS_BUILT, DeviceId, GpuOp, Ns, OpKind, ProcessId, StartUp, StartUps, Trace};
+use crate::words::start_up as words;
 
 section! {
     /// The start of each process that is seen starting, with a row for each of its devices.
@@ -103,7 +103,7 @@ fn row(trace: &Trace, lane: &Lane, work: &WorkAround, steps: (usize, usize)) -> 
         process_ms: start.last_event.since(start.first_event).into(),
         loading_ms: start.load.into(),
         loads: start.loads,
-        largest_loads: start.largest.iter().take(MAX_NAMES).map(load_words).collect::<Vec<_>>().join(", "),
+        largest_loads: start.largest.iter().take(MAX_NAMES).map(words::load).collect::<Vec<_>>().join(", "),
         steps_left_out: steps.0,
         steps_after: steps.1,
         ops_before: work.before.ops,
@@ -117,14 +117,6 @@ fn row(trace: &Trace, lane: &Lane, work: &WorkAround, steps: (usize, usize)) -> 
         unknown_after_ms: after(IdleCause::Unknown).into(),
         compiling_after_ms: after(IdleCause::Compiling).into(),
     }
-}
-
-/// `cudaLaunchKernel (first launches) 690.9 ms (20)`.
-fn load_words(sum: &LoadSum) -> String {
-    let kind = if sum.is_launch { " (first launches)" } else { "" };
-    let time = labels::format_time(sum.time.0 as f64 / 1e6);
-    let count = if sum.count > 1 { format!(" ({})", grouped(sum.count)) } else { String::new() };
-    format!("{}{kind} {time}{count}", sum.name)
 }
 
 /// Ops and the durations of the kernels among them.

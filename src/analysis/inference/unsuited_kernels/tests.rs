@@ -35,6 +35,10 @@ fn every_test_is_well_formed() {
         assert_eq!(test.saved_share.is_some(), test.basis.is_some(), "{test:?}");
         let is_proven = test.confidence == "proven";
         assert!(test.saved_share.is_none_or(|share| is_proven && share > 0.0 && share < 1.0), "{test:?}");
+        // It becomes the title of a finding, which the verdict repeats within a sentence.
+        let first_word = test.problem.split(' ').next().unwrap_or_default();
+        let is_name = first_word.chars().skip(1).any(|letter| letter.is_uppercase() || letter.is_ascii_digit());
+        assert!(test.saved_share.is_none() || is_name, "{test:?}");
     }
 }
 

@@ -1,0 +1,47 @@
+//! `exposed-communication`: its title, evidence and action.
+
+use super::{Amount, Framework};
+use crate::trace::Ms;
+use crate::words::{or_nothing, time};
+
+pub(crate) const TITLE: &str = "communication without compute";
+
+/// `waiting`: the time that is a finding of its own. `knows_waiting`: the file has the other ranks.
+pub(crate) fn evidence(amount: Amount, waiting: Option<Ms>, knows_waiting: bool) -> String {
+    format!(
+        "{amount}: communication runs without compute{}{}",
+        or_nothing(waiting, |waiting| format!("; at least another {} is waiting for other ranks", time(waiting))),
+        if knows_waiting { "" } else { "; one rank alone does not show how much of it is waiting" }
+    )
+}
+
+pub(crate) fn action(framework: Framework, knows_waiting: bool) -> String {
+    let first = if knows_waiting {
+        ""
+    } else {
+        "First compare the traces of all ranks with `gpuprism ranks`: waiting for another rank is not transfer. "
+    };
+    let rest = match framework {
+        Framework::SgLang => {
+            "Fuse the all-reduce with the norm (`--enable-flashinfer-allreduce-fusion`). With expert parallelism \
+             (`--moe-a2a-backend` other than none), overlap two batches (`--enable-two-batch-overlap`)."
+        }
+        Framework::Vllm => {
+            "Fuse the all-reduce with the norm (`fuse_allreduce_rms` in `pass_config` of `--compilation-config`). \
+             With data and expert parallelism over DeepEP, overlap two batches (`--enable-dbo`)."
+        }
+        Framework::TensorRtLlm => {
+            "Choose the algorithm for the message size (`allreduce_strategy`), or overlap it with compute."
+        }
+        Framework::OtherEngine => "Overlap it with compute of another batch, or use a fused collective.",
+        Framework::Xla => {
+            "Let XLA schedule collectives ahead of their use (on GPUs `--xla_gpu_enable_latency_hiding_scheduler=true` in \
+             `XLA_FLAGS`), or shard the arrays so that fewer are needed."
+        }
+        Framework::Transformers | Framework::Training | Framework::Torch | Framework::Program => {
+            "Start the collectives earlier on a stream of their own, so that they overlap compute: for gradients, tune the \
+             bucket size (`bucket_cap_mb` of DistributedDataParallel)."
+        }
+    };
+    format!("{first}{rest}")
+}

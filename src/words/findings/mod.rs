@@ -1,0 +1,272 @@
+//! The words of findings: a file for each with its evidence and its action, and here what they share. From the facts that the finding
+//! was decided on.
+
+pub(crate) mod allocations;
+pub(crate) mod communication_waits;
+pub(crate) mod compilation;
+pub(crate) mod exposed_communication;
+pub(crate) mod far_from_roof;
+pub(crate) mod host_copies;
+pub(crate) mod host_late;
+pub(crate) mod host_waits;
+pub(crate) mod pageable_copies;
+pub(crate) mod replay_preparation;
+pub(crate) mod short_kernels;
+pub(crate) mod start_up;
+pub(crate) mod sync_drain;
+pub(crate) mod unfused_kernels;
+pub(crate) mod unified_memory_migration;
+pub(crate) mod unsuited_kernels;
+
+use crate::digits::grouped;
+use crate::trace::{Fraction, Ms, Vendor};
+use crate::words::{capitalize, counted, or_nothing, percent_1, time, time_per_step};
+use std::fmt;
+
+/// The framework that launches the GPU work. Actions are in its words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framework {
+    SgLang,
+    Vllm,
+    TensorRtLlm,
+    /// A serving engine without advice of its own.
+    OtherEngine,
+    /// Hugging Face Transformers without a serving engine.
+    Transformers,
+    /// PyTorch that trains a model, whatever libraries it uses.
+    Training,
+    /// PyTorch without a known engine.
+    Torch,
+    /// A program of JAX or TensorFlow, compiled by XLA.
+    Xla,
+    /// A program without PyTorch.
+    Program,
+}
+
+/// The time that a finding is about, as its evidence begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Amount<'a> {
+    pub(crate) time: Ms,
+    /// The device, if there are several.
+    pub(crate) gpu: Option<&'a str>,
+    /// The number of steps and the time of each, if a mean step says something.
+    pub(crate) per_step: Option<(u64, Ms)>,
+    /// `None` for a time that is not one of the steps.
+    pub(crate) share: Option<(Fraction, Whole)>,
+}
+
+/// What a share is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Whole {
+    StepTime,
+    CapturedTime,
+    /// The times of several devices differ, so each is compared with its own.
+    TimeOfDevice,
+}
+
+/// `1.2 ms on GPU 3, 4.5 % of the step time`, or `12.0 ms in 10 steps (1.2 ms a step), 4.5 % of the step time`
+impl fmt::Display for Amount<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        out.write_str(&time(self.time))?;
+        if let Some(gpu) = self.gpu {
+            write!(out, " on GPU {gpu}")?;
+        }
+        if let Some((steps, per_step)) = self.per_step {
+            write!(out, " in {} steps ({})", grouped(steps), time_per_step(per_step))?;
+        }
+        let Some((share, whole)) = self.share else { return Ok(()) };
+        let whole = match whole {
+            Whole::StepTime => "step time",
+            Whole::CapturedTime => "captured time",
+            Whole::TimeOfDevice => "time from its first op to its last",
+        };
+        write!(out, ", {} of the {whole}", percent_1(share))
+    }
+}
+
+/// The part of a capture in which idle time counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// From the first step to the last.
+    Steps,
+    /// After the start of the program.
+    AfterStart,
+}
+
+/// The gaps in which a device idles.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum IdleGaps {
+    /// This many of the capture.
+    All(u64),
+    /// This many of a part of it.
+    OfPart(u64, Part),
+    /// Some of a part.
+    SomeOfPart(Part),
+}
+
+/// `3 gaps of the steps`
+impl fmt::Display for IdleGaps {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        let part = |part: &Part| match part {
+            Part::Steps => "of the steps",
+            Part::AfterStart => "after the start of the program",
+        };
+        match self {
+            Self::All(count) => out.write_str(&gaps(*count)),
+            Self::OfPart(count, of) => write!(out, "{} {}", gaps(*count), part(of)),
+            Self::SomeOfPart(of) => write!(out, "gaps {}", part(of)),
+        }
+    }
+}
+
+fn gaps(count: u64) -> String {
+    counted(count, "gap", "gaps")
+}
+
+/// Host code on the critical path.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CodeOnPath<'a> {
+    /// `_prepare_inputs (scheduler.py:120)`
+    pub(crate) place: &'a str,
+    pub(crate) time: Ms,
+    /// The time is that of a step.
+    pub(crate) is_per_step: bool,
+}
+
+impl CodeOnPath<'_> {
+    /// `450 us a step`
+    fn time(self) -> String {
+        if self.is_per_step { time_per_step(self.time) } else { time(self.time) }
+    }
+}
+
+/// What limits claims about the host: steps that start with an empty queue, and Python stacks, which slow the host down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HostCaveat {
+    Nothing,
+    /// A window of a longer capture: its steps are few because of what the person picked.
+    FewStepsInWindow,
+    FewStepsInWindowWithStacks,
+    FewSteps,
+    FewStepsWithStacks,
+    Stacks,
+    StacksInWindow,
+}
+
+impl HostCaveat {
+    /// A sentence at the end of the evidence.
+    fn words(self) -> &'static str {
+        match self {
+            Self::Nothing => "",
+            Self::FewStepsInWindowWithStacks => {
+                ". The window has fewer than three steps, so another one may differ, and the capture records Python stacks, \
+                 which slow the host down"
+            }
+            Self::FewStepsInWindow => ". The window has fewer than three steps, so another one may differ",
+            Self::FewStepsWithStacks => {
+                ". The capture inflates this: it has fewer than three steps and records Python stacks, which slow the \
+                 host down"
+            }
+            Self::FewSteps => ". The capture has fewer than three steps, so the empty queue at its start counts too",
+            Self::Stacks | Self::StacksInWindow => {
+                ". The capture records Python stacks, which slow the host down, so this is an upper bound"
+            }
+        }
+    }
+}
+
+/// What the replay says that a step takes without the cause of a finding.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Replayed {
+    /// Whether the replayed time is that of a step.
+    pub(crate) is_step: bool,
+    pub(crate) measured: Ms,
+    /// At least and at most.
+    pub(crate) without: [Ms; 2],
+    /// If only this rank changes, where the other ranks matter.
+    pub(crate) alone: Option<Ms>,
+}
+
+/// `. Replayed: without it a step takes 17.6 to 17.8 ms instead of 18.9 ms`; empty if the replay changes nothing that is seen.
+pub(crate) fn replayed(replayed: Replayed) -> String {
+    let what = if replayed.is_step { "a step takes" } else { "the replayed time is" };
+    let [least, most] = replayed.without.map(time);
+    let measured = time(replayed.measured);
+    if least == measured && most == measured {
+        return String::new();
+    }
+    let range = if least == most { least } else { format!("{least} to {most}") };
+    match replayed.alone.map(time) {
+        Some(alone) => format!(
+            ". Replayed: without it on this rank {what} {alone} instead of {measured}, because collectives wait for the \
+             other ranks; without it on all ranks {range}"
+        ),
+        None => format!(". Replayed: without it {what} {range} instead of {measured}"),
+    }
+}
+
+/// `. At least 1.2 ms of it is time of `host-late` too, and is saved only once`
+pub(crate) fn common_time(common: Ms, id: &str) -> String {
+    format!(". At least {} of it is time of `{id}` too, and is saved only once", time(common))
+}
+
+/// The titles as they stand within a sentence.
+const TITLES: [&str; 20] = [
+    allocations::TITLE,
+    communication_waits::TITLE,
+    communication_waits::UNSURE_TITLE,
+    compilation::TITLE,
+    exposed_communication::TITLE,
+    far_from_roof::TITLE,
+    host_copies::TITLE,
+    host_late::TITLE,
+    host_late::LOADING_TITLE,
+    host_late::PAUSES_TITLE,
+    host_late::WORK_TITLE,
+    host_waits::TITLE,
+    pageable_copies::TITLE,
+    replay_preparation::TITLE,
+    short_kernels::TITLE,
+    start_up::TITLE,
+    sync_drain::TITLE,
+    sync_drain::RUNS_AHEAD_TITLE,
+    unfused_kernels::TITLE,
+    unified_memory_migration::TITLE,
+];
+
+/// A title where it stands alone.
+pub(crate) fn title(title: &str) -> String {
+    capitalize(title.to_owned())
+}
+
+/// The same title within a sentence. Titles of patterns begin with a name, which is the same there.
+pub(crate) fn title_in_sentence(alone: &str) -> &str {
+    TITLES.into_iter().find(|known| title(known) == alone).unwrap_or(alone)
+}
+
+/// The name of the graphs that the GPU can replay.
+fn graphs(vendor: Vendor) -> &'static str {
+    match vendor {
+        Vendor::Nvidia => "CUDA graphs",
+        Vendor::Amd => "HIP graphs",
+        Vendor::Intel => "SYCL graphs",
+        Vendor::Huawei => "NPU graphs",
+        Vendor::Google => "compiled loops",
+    }
+}
+
+/// What makes an optimizer launch less; empty if kernels of one that does so run already.
+fn fused_optimizer(is_fused: bool) -> &'static str {
+    if is_fused {
+        ""
+    } else {
+        "let the optimizer update all tensors at once (`fused=True`, or `foreach=True` where it has no fused kernels), "
+    }
+}
+
+/// `; of the host's time on the critical path most is in _prepare_inputs (scheduler.py:120), 450 us a step`
+fn code_of_host(code: Option<CodeOnPath>) -> String {
+    or_nothing(code, |code| {
+        format!("; of the host's time on the critical path most is in {}, {}", code.place, code.time())
+    })
+}
