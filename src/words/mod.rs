@@ -21,6 +21,7 @@ pub(crate) mod stages;
 pub(crate) mod start_up;
 pub(crate) mod times;
 pub(crate) mod trust;
+pub(crate) mod verdict;
 
 pub(crate) use numbers::{Share, percent_0, percent_1};
 pub(crate) use phrases::{capitalize, counted, listed, noun, or_nothing};

@@ -13,6 +13,8 @@ use crate::analysis::unit::Unit;
 
 /// If no cause saves this part of a step at least, delays without a known cause hide what is certain.
 const MIN_CERTAIN: f64 = 0.02;
+/// A smaller part of first uses, compared with the step, is not worth a word.
+const MIN_FIRST_USES: f64 = 0.02;
 
 /// The replayed costs of a trace.
 #[derive(Debug)]
@@ -242,6 +244,11 @@ impl Costs {
         let of_stage = self.stages.iter().find(|(other, _)| *other == stage);
         let of_stage = of_stage.filter(|_| self.has_steps);
         of_stage.map_or(self.whole_ms, |(_, ms)| *ms)
+    }
+
+    /// Whether first uses take so long that they are told apart from the replayed window.
+    pub(crate) fn has_first_uses(&self) -> bool {
+        self.first_uses_ms > MIN_FIRST_USES * self.step_ms
     }
 
     /// Whether the trace has steps of several stages.

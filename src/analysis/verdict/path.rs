@@ -1,126 +1,80 @@
 //! The clause about the critical path: what a step is made of, and how much shorter it is without what bounds it. O(rows of the path).
 
-use super::{Bound, percent};
-use crate::analysis::labels::{format_time, stage_words};
+use super::bound::Bound;
+use super::causes::{has_waits, is_inflated};
+use super::sentences::{Sentences, Subject};
 use crate::analysis::replay::cause::Cause;
 use crate::analysis::replay::costs::{Costs, PathGroup};
+use crate::analysis::replay::sections::CriticalPathRows;
+use crate::analysis::section::{Fraction, Ms, TypedSection};
+use crate::words::verdict::path as words;
 
 /// The maximum number of parts in the sentence.
 const MAX_PARTS: usize = 4;
 /// Smaller parts are left out.
 const MIN_PART: f64 = 0.02;
 
-/// What limits the clause.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Doubts {
-    /// One step that is captured alone with Python stacks proves no bound by the host.
-    pub(super) is_inflated: bool,
-    /// Communication may wait for other ranks.
-    pub(super) may_wait: bool,
-    /// The start of the program is told already.
-    pub(super) is_after_start: bool,
-}
-
 /// `; bound by the host, without which a step is 53.2 % shorter: the critical path is 61.3 % host and 38.7 % GPU work`.
-pub(super) fn words(costs: &Costs, bound: Bound, doubts: Doubts) -> String {
-    let first_uses = if doubts.is_after_start { None } else { first_uses(costs) }.unwrap_or_default();
-    if let Some(beside) = beside(costs, bound) {
-        return format!("; {first_uses}{beside}");
-    }
-    format!(
-        "; {first_uses}{}the critical path{} is {}",
-        bound_by(costs, bound, doubts).unwrap_or_default(),
-        of_stage(costs),
-        parts(costs),
-    )
+pub(super) fn path(subject: &Subject, costs: &Costs, bound: Bound, text: &mut Sentences) {
+    let path = words::Path {
+        // The start of the program is told already.
+        first_uses: first_uses(costs).filter(|_| subject.times.start().is_none()),
+        stage: costs.has_several_stages().then(|| costs.main.label()),
+        is_step: costs.has_steps,
+    };
+    let words = if bound == Bound::Compute && host_leads(costs) {
+        let [without_host, without_gpu] =
+            [Cause::Host, Cause::GpuWork].map(|cause| Fraction(costs.share_saved(cause)[1]));
+        words::equally_fast(path, without_host, without_gpu)
+    } else {
+        words::parts(path, bound_of_path(subject, costs, bound), &parts(costs))
+    };
+    text.push(words, Some((CriticalPathRows::SPEC.name, None)));
 }
 
-fn bound_by(costs: &Costs, bound: Bound, doubts: Doubts) -> Option<String> {
+fn bound_of_path(subject: &Subject, costs: &Costs, bound: Bound) -> Option<words::BoundOfPath> {
     // What bounds the rest of a capture that is mostly first uses is not its bound.
     if costs.first_uses_ms > costs.step_ms {
         return None;
     }
-    let what = work(costs);
     match bound {
-        Bound::Host if doubts.is_inflated => Some(format!(
-            "without the host, whose time a short capture with Python stacks inflates, {what} is {} shorter: ",
-            shorter(costs, Cause::Host)
-        )),
+        Bound::Host if is_inflated(subject.run) => Some(words::BoundOfPath::InflatedHost(shorter(costs, Cause::Host))),
         Bound::Host => Some(match costs.share_saved_alone(Cause::Host) {
-            // One rank does not show whether the others have the same cause.
-            Some(alone) => format!(
-                "bound by the host: without it {what} is {} shorter if the other ranks change too, and {} if only this one \
-                 does: ",
-                shorter(costs, Cause::Host),
-                percent(alone)
-            ),
-            None => format!("bound by the host, without which {what} is {} shorter: ", shorter(costs, Cause::Host)),
+            Some(alone) => words::BoundOfPath::HostOfOneRank(shorter(costs, Cause::Host), Fraction(alone)),
+            None => words::BoundOfPath::Host(shorter(costs, Cause::Host)),
         }),
-        Bound::Communication if doubts.may_wait => Some(format!(
-            "without communication, which may wait for other ranks, {what} is {} shorter: ",
-            shorter(costs, Cause::Communication)
-        )),
-        Bound::Communication => Some(format!(
-            "bound by communication, without which {what} is {} shorter: ",
-            shorter(costs, Cause::Communication)
-        )),
+        Bound::Communication => {
+            let shorter = shorter(costs, Cause::Communication);
+            Some(match has_waits(subject.run) {
+                true => words::BoundOfPath::WaitingCommunication(shorter),
+                false => words::BoundOfPath::Communication(shorter),
+            })
+        }
         _ => None,
     }
 }
 
-/// Whether first uses are told apart from the replayed window.
-pub(super) fn has_first_uses(costs: &Costs) -> bool {
-    costs.first_uses_ms > MIN_PART * costs.step_ms
+/// The time before the replayed window, if it is worth a word.
+fn first_uses(costs: &Costs) -> Option<words::FirstUses> {
+    costs.has_first_uses().then(|| words::FirstUses { first_uses: Ms(costs.first_uses_ms), rest: Ms(costs.step_ms) })
 }
 
-/// The capture has more than the replayed window, which begins after the first uses.
-fn first_uses(costs: &Costs) -> Option<String> {
-    has_first_uses(costs).then(|| {
-        let [first_uses, rest] = [costs.first_uses_ms, costs.step_ms].map(format_time);
-        format!("first uses, such as loading code, end after {first_uses}; in the {rest} from then on ")
-    })
-}
-
-/// ` of decode`, if the steps are of several stages.
-fn of_stage(costs: &Costs) -> String {
-    let stage = stage_words(costs.main.label());
-    if costs.has_several_stages() && !stage.is_empty() { format!(" of {stage}") } else { String::new() }
-}
-
-fn parts(costs: &Costs) -> String {
+fn parts(costs: &Costs) -> Vec<(&'static str, Fraction)> {
     let groups = costs.groups().into_iter().filter(|(_, share)| *share >= MIN_PART).take(MAX_PARTS);
-    joined(&groups.map(|(group, share)| format!("{} {}", percent(share), group.words())).collect::<Vec<_>>())
+    groups.map(|(group, share)| (group.words(), Fraction(share))).collect()
 }
 
-/// The host can be on the path all the time, with the GPU right behind it. Then the parts of the path say little.
-fn beside(costs: &Costs, bound: Bound) -> Option<String> {
+/// Whether the host has most of the path. It can be on the path all the time, with the GPU right behind it.
+fn host_leads(costs: &Costs) -> bool {
     let is_host = |group: PathGroup| matches!(group, PathGroup::Host | PathGroup::Unrecorded);
-    let host_leads = costs.groups().first().is_some_and(|(group, _)| is_host(*group));
-    (bound == Bound::Compute && host_leads).then(|| {
-        let [host, gpu] = [Cause::Host, Cause::GpuWork].map(|cause| percent(costs.share_saved(cause)[1]));
-        format!(
-            "host and GPU are about equally fast: {}{} is at most {gpu} shorter without GPU work, and at most {host} without the host",
-            work(costs),
-            of_stage(costs)
-        )
-    })
+    costs.groups().first().is_some_and(|(group, _)| is_host(*group))
 }
 
-fn work(costs: &Costs) -> &'static str {
-    if costs.has_steps { "a step" } else { "the work" }
-}
-
-/// `53.2 %`, or `40.1 to 53.2 %` if the trace leaves that open.
-fn shorter(costs: &Costs, cause: Cause) -> String {
+/// What is saved without a cause; a range if the trace leaves it open.
+fn shorter(costs: &Costs, cause: Cause) -> words::Shorter {
     let [least, most] = costs.share_saved(cause);
-    if most - least < MIN_PART { percent(least) } else { format!("{:.1} to {}", 100.0 * least, percent(most)) }
-}
-
-/// `a, b and c`.
-fn joined(parts: &[String]) -> String {
-    match parts {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    match most - least < MIN_PART {
+        true => words::Shorter::By(Fraction(least)),
+        false => words::Shorter::Between(Fraction(least), Fraction(most)),
     }
 }

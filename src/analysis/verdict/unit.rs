@@ -1,0 +1,104 @@
+//! The unit of work: the steps of each stage, or the GPU work of a capture without steps. From the sections of steps and their floor, and
+//! from the totals of the devices.
+
+use super::sentences::{Sentences, Subject};
+use crate::analysis::inference::step_floor::{FloorOfSteps, StepFloorRow};
+use crate::analysis::results::WallSource;
+use crate::analysis::section::{Fraction, Ms, TypedSection};
+use crate::analysis::structure::steps::{StepRow, Steps};
+use crate::analysis::unit::Unit;
+use crate::ordering;
+use crate::rules::signals::VerdictThresholds;
+use crate::trace::{CODE_IS_BUILT, Ns};
+use crate::words::verdict::unit as words;
+use std::cmp::Reverse;
+
+/// Steps with less of the capture are a part of it.
+const MIN_WHOLE: f64 = 0.95;
+
+/// `Decode: 1 step of 10.4 ms, batch 32, floor 4.1 ms, GPU busy 93.5 %`.
+pub(super) fn unit(subject: &Subject, text: &mut Sentences) {
+    let steps = if CODE_IS_BUILT { Steps::rows(&subject.run.sections) } else { Vec::new() };
+    let mut rows: Vec<(usize, StepRow)> = steps.into_iter().enumerate().collect();
+    ordering::sort_by_key(&mut rows, |(_, row)| Reverse(row.total_ns));
+    rows.truncate(subject.thresholds.max_stages);
+    ordering::sort_by_key(&mut rows, |(index, _)| *index);
+    for (position, (index, row)) in rows.iter().enumerate() {
+        let place = match position {
+            0 if subject.times.start().is_none() => words::Place::Beginning,
+            0 => words::Place::AfterStart,
+            _ => words::Place::AfterStage,
+        };
+        steps_of_stage(subject, *index, row, place, text);
+    }
+    if !rows.is_empty() {
+        return;
+    }
+    match subject.run.wall.source {
+        WallSource::Window => covered_work(subject, text),
+        source => {
+            let busy = Fraction(subject.run.wall.busy_share);
+            text.push(words::busy_of_wall(busy, source == WallSource::Given), Some(("devices", None)));
+        }
+    }
+}
+
+fn steps_of_stage(subject: &Subject, index: usize, row: &StepRow, place: words::Place, text: &mut Sentences) {
+    let source = Some(("steps", Some(index)));
+    text.push(words::steps(&stage_steps(row, place, subject.thresholds)), source);
+    let step_ms = row.median_ns.unwrap_or_default().0 / 1e6;
+    if let Some((index, _, floor)) = StepFloorRow::sure(&subject.run.sections, row.stage, step_ms) {
+        text.push(words::floor(floor), Some((FloorOfSteps::SPEC.name, Some(index))));
+    }
+    let is_least = subject.times.unrecorded > 0.0;
+    let busy = row.busy_pct.map(|busy| words::busy_of_steps(busy.into(), is_least));
+    text.push(busy.unwrap_or_default(), source);
+}
+
+fn stage_steps(row: &StepRow, place: words::Place, thresholds: &VerdictThresholds) -> words::StageSteps<'static> {
+    // The other figures are mostly about one long step, such as a start.
+    let longest_ns = row.max_ns.unwrap_or_default();
+    let is_long = row.steps > 2 && longest_ns.0 as f64 > thresholds.min_longest_step_share * row.total_ns.0 as f64;
+    let positive = |mean: Option<f64>| mean.filter(|mean| *mean > 0.0);
+    words::StageSteps {
+        stage: row.stage.label(),
+        place,
+        count: row.steps as u64,
+        median: row.median_ns.unwrap_or_default().into(),
+        longest: is_long.then(|| longest_ns.into()),
+        mean_batch: positive(row.batch),
+        mean_tokens: positive(row.tokens).filter(|tokens| row.batch != Some(*tokens)),
+    }
+}
+
+/// The GPU work of a capture without steps.
+fn covered_work(subject: &Subject, text: &mut Sentences) {
+    let Subject { run, times, .. } = subject;
+    let longest_ns = run.devices.iter().map(|device| device.union_ns).max().unwrap_or(0);
+    let covered = words::CoveredWork {
+        work: times.start().map_or_else(|| Ns(longest_ns).into(), |start| Ms(start.busy_after_ms)),
+        devices: run.devices.len(),
+        is_window: run.window.is_some(),
+        is_after_start: times.start().is_some(),
+    };
+    text.push(words::covered(covered), Some(("devices", None)));
+    if times.window > 0.0 {
+        let of_wall = Fraction(run.wall.busy_share);
+        let busy = match times.unrecorded > 0.0 {
+            true => words::Busy::Between(times.share(times.busy), times.share(times.busy + times.unrecorded)),
+            false if times.start().is_some() => words::Busy::Exactly(times.share(times.busy)),
+            false if run.devices.len() > 1 => words::Busy::OnAverage(of_wall),
+            false => words::Busy::Exactly(of_wall),
+        };
+        text.push(words::busy(busy), Some(("gpu_idle", None)));
+    }
+}
+
+/// Whether the steps are only a part of the time that the categories are shares of.
+pub(super) fn is_part(subject: &Subject) -> bool {
+    if !CODE_IS_BUILT {
+        return false;
+    }
+    let unit = Unit::of(&subject.run.sections, subject.thresholds);
+    unit.steps > 0 && unit.ms * 1e6 < MIN_WHOLE * subject.run.wall.wall_ns as f64
+}

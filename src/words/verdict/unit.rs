@@ -1,0 +1,110 @@
+//! The clauses of the verdict about its unit: the steps of a stage, or the GPU work of a capture without steps. From their times, counts
+//! and shares.
+
+use crate::digits::grouped;
+use crate::trace::{Fraction, Ms};
+use crate::words::numbers::mean_count;
+use crate::words::{or_nothing, percent_1, stages, time};
+
+/// The steps of a stage.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StageSteps<'a> {
+    /// The label of the stage.
+    pub(crate) stage: &'a str,
+    pub(crate) place: Place,
+    pub(crate) count: u64,
+    pub(crate) median: Ms,
+    /// The longest step, if the others are short beside it.
+    pub(crate) longest: Option<Ms>,
+    pub(crate) mean_batch: Option<f64>,
+    /// Left out if they are the batch: in decode, each request has one token.
+    pub(crate) mean_tokens: Option<f64>,
+}
+
+/// Where a clause stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// At the beginning of the verdict.
+    Beginning,
+    /// After the start of the program.
+    AfterStart,
+    /// After the clause of another stage.
+    AfterStage,
+}
+
+/// `Decode: 9 steps, median 10.4 ms, mean batch 31.5`
+pub(crate) fn steps(steps: &StageSteps) -> String {
+    let head = match steps.place {
+        Place::Beginning => stages::heading(steps.stage),
+        Place::AfterStart => stages::heading_within(steps.stage),
+        Place::AfterStage => format!("; {}", stages::heading_within(steps.stage)),
+    };
+    let length = time(steps.median);
+    let length = match steps.count {
+        1 => format!("1 step of {length}"),
+        several => format!("{} steps, median {length}", grouped(several)),
+    };
+    let on_average = if steps.count == 1 { "" } else { "mean " };
+    let longest = or_nothing(steps.longest, |longest| format!(", the longest {}", time(longest)));
+    let batch = or_nothing(steps.mean_batch, |batch| format!(", {on_average}batch {}", mean_count(batch)));
+    let tokens = or_nothing(steps.mean_tokens, |tokens| format!(", {on_average}{} tokens", mean_count(tokens)));
+    format!("{head}{length}{longest}{batch}{tokens}")
+}
+
+/// `, floor 4.1 ms`
+pub(crate) fn floor(floor: Ms) -> String {
+    format!(", floor {}", time(floor))
+}
+
+/// `, GPU busy 93.5 %`; at least, if some work is not recorded.
+pub(crate) fn busy_of_steps(busy: Fraction, is_least: bool) -> String {
+    format!(", GPU busy {}{}", if is_least { "at least " } else { "" }, percent_1(busy))
+}
+
+/// `GPU busy 93.5 % of the wall time`
+pub(crate) fn busy_of_wall(busy: Fraction, is_given: bool) -> String {
+    format!("GPU busy {} of the {}", percent_1(busy), if is_given { "given wall time" } else { "wall time" })
+}
+
+/// The GPU work of a capture without steps.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CoveredWork {
+    pub(crate) work: Ms,
+    pub(crate) devices: usize,
+    pub(crate) is_window: bool,
+    /// The work is that of all devices after the start of the program; else that of the busiest.
+    pub(crate) is_after_start: bool,
+}
+
+/// `The capture covers 8.0 ms of GPU work on the busiest of 8 GPUs`
+pub(crate) fn covered(covered: CoveredWork) -> String {
+    let article = if covered.is_after_start { "the" } else { "The" };
+    let extent = if covered.is_window { "window" } else { "capture" };
+    let on = match covered.devices {
+        0 | 1 => String::new(),
+        several if covered.is_after_start => format!(" on {several} GPUs"),
+        several => format!(" on the busiest of {several} GPUs"),
+    };
+    format!("{article} {extent} covers {} of GPU work{on}", time(covered.work))
+}
+
+/// How busy the GPU was in a capture without steps.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Busy {
+    /// Some work is not recorded.
+    Between(Fraction, Fraction),
+    /// Of several devices.
+    OnAverage(Fraction),
+    Exactly(Fraction),
+}
+
+/// `, GPU busy 93.5 % on average`
+pub(crate) fn busy(busy: Busy) -> String {
+    match busy {
+        Busy::Between(least, most) => {
+            format!(", GPU busy for {} to {} of the time", percent_1(least), percent_1(most))
+        }
+        Busy::OnAverage(share) => format!(", GPU busy {} on average", percent_1(share)),
+        Busy::Exactly(share) => format!(", GPU busy {}", percent_1(share)),
+    }
+}
