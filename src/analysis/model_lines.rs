@@ -10,13 +10,12 @@ use super::inference::layers::{LayerList, LayerRoleRow, LayerRoles, LayerRow, La
 use super::inference::model_words::{ModelWords, role_words};
 use super::inference::step_floor::StepFloorRow;
 use super::key_figures::is_almost_empty;
-use super::labels::{capitalized, stage_words};
 use super::results::{Run, VerdictClause};
 use super::section::{MeanNs, Ms, Pct, TypedSection, Us};
 use super::structure::steps::{StepRow, Steps};
 use super::trust::{Trust, TrustId};
-use crate::digits::grouped;
 use crate::ordering;
+use crate::words::model_lines as words;
 
 /// Stages with sentences.
 const MAX_STAGES: usize = 3;
@@ -38,10 +37,8 @@ pub fn model_lines(run: &Run) -> Vec<VerdictClause> {
     let layers = Layers::rows(&run.sections);
     let is_one_stage = layers.iter().all(|row| Some(row.stage) == layers.first().map(|row| row.stage));
     for (index, row) in layers.iter().enumerate() {
-        let stage =
-            if is_one_stage { String::new() } else { format!("{}: ", capitalized(&stage_words(row.stage.label()))) };
         let is_only_kind = layers.iter().filter(|other| other.stage == row.stage).count() == 1;
-        lines.push(line("layers", index, stage + &layer_words(run, row, is_only_kind)));
+        lines.push(line("layers", index, layer_words(run, row, is_one_stage, is_only_kind)));
     }
     if let Some(text) = host_words(run) {
         lines.push(line("idle_blame", 0, text));
@@ -55,28 +52,27 @@ fn line(section: &str, row: usize, text: String) -> VerdictClause {
 
 /// `Decode: 9 steps, median 18.9 ms (16.6 busy, 1.5 host late, 0.8 turnaround), batch 1; floor ...`
 fn step_words(run: &Run, row: &StepRow) -> String {
-    let stage = stage_words(row.stage.label());
-    let head = if stage.is_empty() { String::new() } else { format!("{}: ", capitalized(&stage)) };
-    let MeanNs(median_ns) = row.median_ns.unwrap_or_default();
-    let unit = Unit::of(median_ns);
-    let count = row.steps as u64;
-    let length = if count == 1 { "1 step of ".to_owned() } else { format!("{} steps, median ", grouped(count)) };
-    let parts = step_parts(run, row, unit);
-    let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
-    let work = work_words(row);
-    let floor = floor_words(run, row).unwrap_or_default();
-    format!("{head}{length}{}{parts}{work}{floor}.", unit.text(median_ns))
+    let positive = |mean: Option<f64>| mean.filter(|mean| *mean > 0.0);
+    let batch = positive(row.batch);
+    words::steps(&words::StageSteps {
+        stage: row.stage.label(),
+        count: row.steps as u64,
+        median: row.median_ns.unwrap_or_default(),
+        parts: step_parts(run, row),
+        batch,
+        tokens: positive(row.tokens).filter(|tokens| batch != Some(*tokens)),
+        floor: floor(run, row),
+    })
 }
 
-/// The parts of the median step in the unit of its length. Parts below 0.05 of the unit are left out.
-fn step_parts(run: &Run, row: &StepRow, unit: Unit) -> Vec<String> {
+/// The parts of the median step.
+fn step_parts(run: &Run, row: &StepRow) -> Vec<(MeanNs, &'static str)> {
     let Some(MeanNs(busy)) = row.busy_median_ns else { return Vec::new() };
     let MeanNs(late) = row.host_late_median_ns.unwrap_or_default();
     let MeanNs(median) = row.median_ns.unwrap_or_default();
     let rest = row.other_idle_median_ns.map_or(median - busy - late, |rest| rest.0);
-    let parts = [(busy, "busy"), (late, "host late"), (rest, idle_words(run, late_ms(run), "other idle"))];
-    let shown = parts.iter().filter(|(ns, _)| unit.of_ns(*ns) >= 0.05);
-    shown.map(|(ns, words)| format!("{:.1} {words}", unit.of_ns(*ns))).collect()
+    let idle = idle_words(run, late_ms(run), "other idle");
+    vec![(MeanNs(busy), "busy"), (MeanNs(late), "host late"), (MeanNs(rest), idle)]
 }
 
 /// The name of the idle time between kernels: turnaround, if almost all idle time of the devices is, apart from `known_ms` that have
@@ -123,64 +119,39 @@ fn head_idle_ms(run: &Run) -> f64 {
     heads.map(|row| row.total_ns.0 as f64 / 1e6 * steps(row)).sum()
 }
 
-/// `, batch 32, 8,192 tokens`. In decode each request has one token, so that tokens are left out.
-fn work_words(row: &StepRow) -> String {
-    let positive = |mean: Option<f64>| mean.filter(|mean| *mean > 0.0);
-    let exact = |amount: f64| if amount.fract() == 0.0 { grouped(amount as u64) } else { format!("{amount:.1}") };
-    let batch = positive(row.batch);
-    let tokens = positive(row.tokens).filter(|tokens| batch != Some(*tokens));
-    let batch = batch.map(|batch| format!(", batch {}", exact(batch))).unwrap_or_default();
-    batch + &tokens.map(|tokens| format!(", {} tokens", exact(tokens))).unwrap_or_default()
-}
-
-/// `; floor 10.6 ms (35.3 GB of weights at 3.35 TB/s): 56 % of the hardware`. `None` without a floor that is sure.
-fn floor_words(run: &Run, step: &StepRow) -> Option<String> {
+/// The floor of a step, if it is sure.
+fn floor(run: &Run, step: &StepRow) -> Option<words::Floor> {
     let step_ms = step.median_ns.unwrap_or_default().0 / 1e6;
-    let (_, row, Ms(floor)) = StepFloorRow::sure(&run.sections, step.stage, step_ms)?;
-    let share = |ms: f64| format!("{:.0}", 100.0 * ms / step_ms);
-    let text = |ms: f64| Unit::of(ms * 1e6).text(ms * 1e6);
+    let (_, row, floor) = StepFloorRow::sure(&run.sections, step.stage, step_ms)?;
+    let floor = words::Floor { floor, uniform: None, step: Ms(step_ms), read: read(&row) };
     // Which experts a step reads is not known: all those of uniform routing, or fewer.
-    let uniform = row.floor_uniform_ms.map(|uniform| uniform.0);
-    let uniform = uniform.filter(|uniform| share(*uniform) != share(floor) && *uniform <= step_ms);
-    let uniform_text = uniform.map(|uniform| format!(", {} with uniform routing", text(uniform))).unwrap_or_default();
-    let shares = uniform.map_or_else(|| share(floor), |uniform| format!("{} to {}", share(floor), share(uniform)));
-    let read = read_words(&row, floor).unwrap_or_default();
-    Some(format!("; floor {}{read}{uniform_text}: {shares} % of the hardware", text(floor)))
+    let uniform = row.floor_uniform_ms.filter(|uniform| floor.differs(*uniform) && uniform.0 <= step_ms);
+    Some(words::Floor { uniform, ..floor })
 }
 
-/// ` (35.3 GB of weights at 3.35 TB/s)`: what a step reads at least, if that decides its floor.
-fn read_words(row: &StepFloorRow, floor_ms: f64) -> Option<String> {
-    let weights = row.weights_gb?;
-    let cache = row.kv_gb.unwrap_or_default();
-    let cache_text = if cache >= 0.05 { format!(" and {cache:.1} GB of KV cache") } else { String::new() };
-    // Gigabytes in a millisecond are terabytes in a second.
-    let rate = trimmed((weights + cache) / floor_ms);
+/// What a step reads at least, if that decides its floor.
+fn read(row: &StepFloorRow) -> Option<words::Read> {
+    let weights_gb = row.weights_gb?;
     let is_read = row.bound_by.as_deref() == Some("memory bandwidth");
-    is_read.then(|| format!(" ({weights:.1} GB of weights{cache_text} at {rate} TB/s)"))
+    is_read.then(|| words::Read { weights_gb, cache_gb: row.kv_gb.unwrap_or_default() })
 }
 
 /// `80 layers of 198 us: gate/up 62, down 45, qkv 18, o 17, communication 2 x 5, turnaround 14.`
-fn layer_words(run: &Run, row: &LayerRow, is_only_kind: bool) -> String {
-    let kind_words = if is_only_kind { String::new() } else { format!(" of kind {}", row.kind) };
+fn layer_words(run: &Run, row: &LayerRow, is_one_stage: bool, is_only_kind: bool) -> String {
     let parts = layer_parts(run, row);
     let idle = parts.iter().find(|part| part.role == IDLE).map_or(0.0, |part| part.us);
     let Us(kernels_us) = row.median_us.unwrap_or_default();
-    let layer_us = kernels_us + idle;
-    let noun = if row.count == 1 { "layer" } else { "layers" };
-    let unit = Unit::of_layer(layer_us * 1e3);
-    let overlap = overlapped_us(run, row).map(|us| format!(", {} with overlap", unit.text(us * 1e3)));
-    let head = format!(
-        "{} {noun}{kind_words} of {}{}",
-        grouped(row.count as u64),
-        unit.text(layer_us * 1e3),
-        overlap.unwrap_or_default()
-    );
-    let words = part_words(parts, kernels_us, unit, idle_in_layers(run));
-    if words.is_empty() || run.has_shifted_durations() {
-        format!("{head}.")
-    } else {
-        format!("{head}: {}.", words.join(", "))
-    }
+    let (parts, other) = named_parts(parts, kernels_us, idle_in_layers(run));
+    words::layers(&words::LayersOfKind {
+        stage: (!is_one_stage).then(|| row.stage.label()),
+        count: row.count as u64,
+        kind: (!is_only_kind).then_some(row.kind.as_str()),
+        time: Us(kernels_us + idle),
+        with_overlap: overlapped_us(run, row).map(Us),
+        parts,
+        other,
+        has_parts: !run.has_shifted_durations(),
+    })
 }
 
 /// The median time of a role in one layer.
@@ -217,28 +188,23 @@ pub(crate) fn layer_parts(run: &Run, layer: &LayerRow) -> Vec<LayerPart> {
     parts
 }
 
-/// The parts in words. Small parts and those after the first few are summed.
-fn part_words(parts: Vec<LayerPart>, kernels_us: f64, unit: Unit, idle_words: &str) -> Vec<String> {
-    let words = ModelWords::embedded();
-    let (mut shown, mut other) = (Vec::new(), 0.0);
+/// The large parts with their names, and the sum of the small ones and those after the first few.
+fn named_parts(parts: Vec<LayerPart>, kernels_us: f64, idle_words: &str) -> (Vec<words::LayerPart>, Us) {
+    let limits = ModelWords::embedded();
+    let (mut named, mut other) = (Vec::new(), 0.0);
     for part in parts {
-        let is_large = 100.0 * part.us >= words.min_part_pct * kernels_us;
-        if !is_large || shown.len() >= words.max_parts {
+        let is_large = 100.0 * part.us >= limits.min_part_pct * kernels_us;
+        if !is_large || named.len() >= limits.max_parts {
             other += part.us;
             continue;
         }
-        let amount = |us: f64| short(unit.of_ns(us * 1e3));
-        let name = if part.role == IDLE { idle_words.to_owned() } else { role_words(&part.role) };
-        shown.push(match part.kernels {
-            several @ 2.. if part.role == "comm" => format!("{name} {several} x {}", amount(part.us / several as f64)),
-            _ => format!("{name} {}", amount(part.us)),
+        named.push(words::LayerPart {
+            name: if part.role == IDLE { idle_words.to_owned() } else { role_words(&part.role) },
+            time: Us(part.us),
+            kernels: (part.role == "comm").then_some(part.kernels),
         });
     }
-    let other_text = short(unit.of_ns(other * 1e3));
-    if !["0", "0.0"].contains(&other_text.as_str()) {
-        shown.push(format!("other {other_text}"));
-    }
-    shown
+    (named, Us(other))
 }
 
 /// The mean time of a layer of this kind in the step of median length, if its kernels overlap so much that it is notably shorter
@@ -264,27 +230,25 @@ fn host_words(run: &Run) -> Option<String> {
     let (all_ms, in_steps_ms) = (figures.late_ms.0, figures.late_in_steps_ms.0);
     // If much of the late time is outside of the steps, a time per step would be too long.
     let is_per_step = steps > 0.0 && 100.0 * in_steps_ms >= ModelWords::embedded().min_in_steps_pct * all_ms;
-    let (late_ms, per_step) = if is_per_step { (in_steps_ms / steps, " a step") } else { (all_ms, "") };
-    // The sentence on the steps has the times of the median step.
-    let on_average = if is_per_step && steps > 1.0 { "on average " } else { "" };
-    // The start of a program and first uses are in the capture, if it has no steps.
-    let extent = match run.window {
-        _ if is_per_step => "",
-        Some(_) => " in the window",
-        None => " in the whole capture",
-    };
+    let late_ms = if is_per_step { in_steps_ms / steps } else { all_ms };
     let divisor = if is_per_step { steps } else { 1.0 };
-    let unit = Unit::of(late_ms * 1e6);
-    let place = if is_before_layers(run, late_ms) { "before the first layer" } else { "of late launches" };
-    let function = blame.rows.iter().find(|row| !row.file.is_empty()).map(|row| {
-        let ms = row.total_ms.0 / divisor;
-        let file = row.file.rsplit('/').next().unwrap_or_default();
-        format!(", {} of it in {} ({file})", short_part(unit.of_ns(ms * 1e6)), row.function)
-    });
-    let stacks = Trust::has(&run.sections, TrustId::CaptureOverhead);
-    let stacks = if stacks { "; the profiler slows the host, so this is an upper bound" } else { "" };
-    let function = function.unwrap_or_default();
-    Some(format!("Host: {on_average}{}{per_step} {place}{extent}{function}{stacks}.", unit.text(late_ms * 1e6)))
+    let named = blame.rows.iter().find(|row| !row.file.is_empty());
+    Some(words::host(&words::Host {
+        late: Ms(late_ms),
+        extent: match run.window {
+            _ if is_per_step && steps > 1.0 => words::Extent::MeanStep,
+            _ if is_per_step => words::Extent::Step,
+            Some(_) => words::Extent::Window,
+            None => words::Extent::WholeCapture,
+        },
+        is_before_layers: is_before_layers(run, late_ms),
+        code: named.map(|row| words::HostCode {
+            function: &row.function,
+            file: row.file.rsplit('/').next().unwrap_or_default(),
+            time: Ms(row.total_ms.0 / divisor),
+        }),
+        is_upper_bound: Trust::has(&run.sections, TrustId::CaptureOverhead),
+    }))
 }
 
 /// Whether almost all of the late time of a step is before its first layer. Known only if the steps have one stage.
@@ -294,54 +258,6 @@ fn is_before_layers(run: &Run, late_ms: f64) -> bool {
     let head_idle = roles.iter().find(|row| row.role == HEAD_IDLE);
     let head_ms = head_idle.map_or(0.0, |row| row.total_ns.0 as f64 / 1e6);
     one_stage && late_ms > 0.0 && 100.0 * head_ms.min(late_ms) >= ModelWords::embedded().min_head_idle_pct * late_ms
-}
-
-/// The unit of a sentence. All its numbers have the unit of the first.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Unit {
-    name: &'static str,
-    ns: f64,
-}
-
-impl Unit {
-    fn of(ns: f64) -> Self {
-        match ns {
-            ns if ns >= 1e9 => Self { name: "s", ns: 1e9 },
-            ns if ns >= 1e6 => Self { name: "ms", ns: 1e6 },
-            _ => Self { name: "us", ns: 1e3 },
-        }
-    }
-
-    /// Parts of a layer are short: microseconds up to 10 ms.
-    fn of_layer(ns: f64) -> Self {
-        if ns < 1e7 { Self { name: "us", ns: 1e3 } } else { Self::of(ns) }
-    }
-
-    fn of_ns(self, ns: f64) -> f64 {
-        ns / self.ns
-    }
-
-    fn text(self, ns: f64) -> String {
-        match self.name {
-            "us" => format!("{} us", short(self.of_ns(ns))),
-            name => format!("{:.1} {name}", self.of_ns(ns)),
-        }
-    }
-}
-
-/// A number with one decimal below 10, else without.
-fn short(value: f64) -> String {
-    if value < 9.95 { format!("{value:.1}") } else { grouped(value.round() as u64) }
-}
-
-/// A part of a time: two decimals below 1, else one.
-fn short_part(value: f64) -> String {
-    if value < 0.995 { format!("{value:.2}") } else { format!("{value:.1}") }
-}
-
-/// A number with at most two decimals, without trailing zeros: `3.35`, `8`.
-fn trimmed(value: f64) -> String {
-    format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]

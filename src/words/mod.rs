@@ -14,6 +14,7 @@
 
 pub(crate) mod findings;
 pub(crate) mod idle;
+pub(crate) mod model_lines;
 pub(crate) mod numbers;
 pub(crate) mod phrases;
 pub(crate) mod replay;
