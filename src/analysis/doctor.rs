@@ -6,16 +6,15 @@
 use super::engine::engine;
 use super::inference::graph_coverage::GraphCoverage;
 use super::inference::step_floor::FloorOfSteps;
-use super::labels::format_time;
-use super::notices::{causes_of_unrecorded_ops, launches_without_ops, said_by_profiler};
+use super::notices::launches_without_ops;
 use super::results::{Notice, Run, TOTALS_ONLY};
 use super::section::TypedSection;
 use super::structure::steps::Steps;
 use super::trust::{Trust, TrustId};
-use crate::words::capitalize;
-use crate::digits::grouped;
 use crate::json::{self, embedded, from_json};
-use crate::trace::{Environment, Format, ProblemKind, Profiler, Trace, Vendor};
+use crate::trace::{Environment, Format, Pct, ProblemKind, Profiler, Trace, Vendor};
+use crate::words::doctor as words;
+use crate::words::notices::unrecorded::causes_of_unrecorded_ops;
 pub use gpuprism_capture::Level;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -131,9 +130,9 @@ pub fn checks(trace: &Trace, run: &Run) -> Vec<Check> {
         let (level, text) = outcome?;
         let remedy = match (level, id) {
             (Level::Ok, _) => String::new(),
-            (_, "gpu_records") => causes_of_unrecorded_ops(trace).to_owned(),
+            (_, "gpu_records") => causes_of_unrecorded_ops(trace.format, trace.vendor()).to_owned(),
             (_, "gpu_work") if other_events(trace) > 0 => {
-                format!("{} Else: {}", remedy("other_accelerator", way), remedy(id, way))
+                words::either_remedy(&remedy("other_accelerator", way), &remedy(id, way))
             }
             _ => remedy(id, way),
         };
@@ -144,13 +143,12 @@ pub fn checks(trace: &Trace, run: &Run) -> Vec<Check> {
 
 /// The checks of a file with totals of kernels and no events: what is there, and a line for each of its notices.
 pub fn checks_of_totals(run: &Run) -> Vec<Check> {
-    let (kernels, devices) = (run.totals.kernels, run.devices.len());
-    let text = format!("{} kernels of {devices} GPU{}.", grouped(kernels), plural(devices));
+    let text = words::kernels(run.totals.kernels, run.devices.len());
     let work = Check { id: "gpu_work", level: Level::Ok, text, remedy: String::new() };
     let of_notice = |notice: &Notice| Check {
         id: if notice.code == TOTALS_ONLY { TOTALS_ONLY } else { "complete_file" },
         level: Level::Warning,
-        text: format!("{}.", capitalize(notice.message.clone())),
+        text: words::of_notice(&notice.message),
         remedy: notice.advice.clone(),
     };
     [work].into_iter().chain(run.notices.iter().map(of_notice)).collect()
@@ -172,21 +170,12 @@ fn gpu_work(trace: &Trace, run: &Run) -> Outcome {
     match (kernels, trace.events.cpu) {
         (0, _) if launches_without_ops(trace) > 0 => None,
         (0, 0) if trace.graph_replays.is_empty() => problem("The file has no GPU kernels and no host events."),
-        (0, _) if trace.graph_replays.is_empty() && other_events(trace) > 0 => problem(format!(
-            "The file has no GPU kernels: it is of a process that runs no GPU work, or the profiler did not record the GPU. {} of categories \
-             that are not read may be those of another accelerator.",
-            counted_events(other_events(trace))
-        )),
-        (0, _) if trace.graph_replays.is_empty() => problem(format!(
-            "The file has no GPU kernels, only {} events of the host: it is of a process that runs no GPU work, such as the front \
-             end of a server, or the profiler did not record the GPU{}.",
-            grouped(trace.events.cpu),
-            said_by_profiler(trace).trim_end_matches('.')
-        )),
-        (0, _) => problem("The file has no GPU kernels: CUDA graphs were recorded as a whole."),
-        (kernels, _) => {
-            ok(format!("{} kernels of {} GPU{}.", grouped(kernels), trace.devices.len(), plural(trace.devices.len())))
+        (0, _) if trace.graph_replays.is_empty() && other_events(trace) > 0 => {
+            problem(words::other_accelerator(other_events(trace)))
         }
+        (0, events) if trace.graph_replays.is_empty() => problem(words::only_host_events(events, &trace.diagnostics)),
+        (0, _) => problem("The file has no GPU kernels: CUDA graphs were recorded as a whole."),
+        (kernels, _) => ok(words::kernels(kernels, trace.devices.len())),
     }
 }
 
@@ -195,26 +184,10 @@ fn other_events(trace: &Trace) -> u64 {
     trace.problems.count(ProblemKind::UnknownCategory)
 }
 
-fn counted_events(count: u64) -> String {
-    format!("{} event{}", grouped(count), plural(count as usize))
-}
-
 /// Whether the profiler recorded the GPU work of launch calls.
 fn gpu_records(trace: &Trace) -> Outcome {
     let launches = launches_without_ops(trace);
-    (launches > 0).then(|| {
-        let text = format!(
-            "The profiler recorded no GPU op although kernels were launched ({} launch call{}){}.",
-            grouped(launches),
-            plural(launches as usize),
-            said_by_profiler(trace).trim_end_matches('.')
-        );
-        (Level::Problem, text)
-    })
-}
-
-fn plural(count: usize) -> &'static str {
-    if count == 1 { "" } else { "s" }
+    (launches > 0).then(|| (Level::Problem, words::no_gpu_records(launches, &trace.diagnostics)))
 }
 
 fn complete_file(trace: &Trace) -> Outcome {
@@ -238,15 +211,7 @@ fn environment(trace: &Trace) -> Outcome {
     if variables == 0 {
         return None;
     }
-    let secrets = match like_secrets {
-        0 => String::new(),
-        count => format!(", {} named like secrets", grouped(count)),
-    };
-    warning(format!(
-        "The file holds the environment of the machine: {} variable{}{secrets}.",
-        grouped(variables),
-        plural(variables as usize)
-    ))
+    warning(words::environment(variables, like_secrets))
 }
 
 fn op_times(trace: &Trace) -> Outcome {
@@ -255,60 +220,41 @@ fn op_times(trace: &Trace) -> Outcome {
     if count == 0 {
         return None;
     }
-    warning(format!(
-        "{} GPU op{} no usable time, or one that cannot be true: left out of all numbers, so sums are too small.",
-        grouped(count),
-        if count == 1 { " has" } else { "s have" }
-    ))
+    warning(words::op_times(count))
 }
 
 fn launches(trace: &Trace, run: &Run) -> Outcome {
     let ambiguous = trace.problems.count(ProblemKind::AmbiguousLaunch);
     if ambiguous > 0 {
-        return warning(format!(
-            "{} GPU op{} a correlation id that several calls have: their launches, and with them steps and causes of idle time, are not \
-             certain.",
-            grouped(ambiguous),
-            if ambiguous == 1 { " has" } else { "s have" }
-        ));
+        return warning(words::ambiguous_launches(ambiguous));
     }
     match (run.totals.kernels, trace.calls.len()) {
         (0, _) => None,
         (_, 0) => warning("No launch calls were recorded: the causes of idle time and launch latencies are unknown."),
-        (_, calls) => ok(format!("{} calls of the GPU API.", grouped(calls as u64))),
+        (_, calls) => ok(words::calls(calls as u64)),
     }
 }
 
 /// The number of steps in the section `steps`; `None` without GPU work.
-fn count_of_steps(run: &Run) -> Option<f64> {
-    (run.totals.kernels > 0).then(|| Steps::rows(&run.sections).iter().map(|row| row.steps as f64).sum())
+fn count_of_steps(run: &Run) -> Option<u64> {
+    (run.totals.kernels > 0).then(|| Steps::rows(&run.sections).iter().map(|row| row.steps as u64).sum())
 }
 
 fn steps(run: &Run) -> Outcome {
     let count = count_of_steps(run)?;
     let is = |word: &str| Steps::rows(&run.sections).iter().any(|row| row.found_by == word);
     match count {
-        0.0 => warning("No steps of a server were found: times are of the whole trace and not per step."),
-        _ if is("annotation") => {
-            ok(format!("{} step{} marked by annotations.", grouped(count as u64), plural(count as usize)))
-        }
-        _ => warning(format!(
-            "{} step{} inferred, because no annotation marks them; batch sizes are unknown.",
-            grouped(count as u64),
-            plural(count as usize)
-        )),
+        0 => warning("No steps of a server were found: times are of the whole trace and not per step."),
+        _ if is("annotation") => ok(words::marked_steps(count)),
+        _ => warning(words::inferred_steps(count)),
     }
 }
 
 fn step_count(run: &Run) -> Outcome {
     match count_of_steps(run)? {
-        0.0 => None,
-        count if count < CATALOG.thresholds.min_steps => warning(format!(
-            "Only {count} step{}: the trace does not show whether other steps are like {}.",
-            plural(count as usize),
-            if count == 1.0 { "it" } else { "them" }
-        )),
-        count => ok(format!("{} steps.", grouped(count as u64))),
+        0 => None,
+        count if (count as f64) < CATALOG.thresholds.min_steps => warning(words::few_steps(count)),
+        count => ok(words::steps(count)),
     }
 }
 
@@ -317,7 +263,7 @@ fn stacks(trace: &Trace) -> Outcome {
         (Format::TorchProfiler, 0) => {
             warning("No Python stacks: neither the triage nor idle time can be traced to code.")
         }
-        (Format::TorchProfiler, frames) => ok(format!("{} Python frames.", grouped(frames))),
+        (Format::TorchProfiler, frames) => ok(words::frames(frames)),
         _ => None,
     }
 }
@@ -327,24 +273,16 @@ fn shapes(trace: &Trace) -> Outcome {
         (Format::TorchProfiler, 0) => warning(
             "No shapes of ops: FLOPs and bytes of kernels, and their distance from the hardware's limit, are unknown.",
         ),
-        (Format::TorchProfiler, ops) => ok(format!("{} ops with shapes.", grouped(ops as u64))),
+        (Format::TorchProfiler, ops) => ok(words::shapes(ops as u64)),
         _ => None,
     }
 }
 
 fn graph_nodes(trace: &Trace, run: &Run) -> Outcome {
-    let whole = trace.graph_replays.len();
-    let text = || {
-        format!(
-            "{} replay{} of CUDA graphs recorded as a whole, without their kernels",
-            grouped(whole as u64),
-            plural(whole)
-        )
-    };
-    match whole {
+    match trace.graph_replays.len() as u64 {
         0 => None,
-        _ if run.totals.kernels == 0 => problem(format!("{}.", text())),
-        _ => warning(format!("{}: which kernels take their time is not known.", text())),
+        replays if run.totals.kernels == 0 => problem(words::whole_graphs(replays, false)),
+        replays => warning(words::whole_graphs(replays, true)),
     }
 }
 
@@ -353,40 +291,24 @@ fn graph_work(trace: &Trace) -> Outcome {
     if launches.graphs == 0 {
         return None;
     }
-    problem(format!(
-        "The file contains no GPU work of {} of {} graph launches: the profiler did not record these graphs.",
-        grouped(launches.graphs),
-        grouped(launches.of_graphs)
-    ))
+    problem(words::lost_graphs(launches.graphs, launches.of_graphs))
 }
 
 fn launched_work(trace: &Trace) -> Outcome {
     let launches = &trace.unrecorded_work.launches;
     if launches.kernels == 0 && launches.unfinished > 0 {
-        return warning(format!(
-            "The last {} of {} kernel launches have no GPU op: the capture ended before they ran, or the profiler lost them.",
-            grouped(launches.unfinished),
-            grouped(launches.of_kernels)
-        ));
+        return warning(words::launches_at_end(launches.unfinished, launches.of_kernels));
     }
     if launches.kernels == 0 {
         return None;
     }
-    problem(format!(
-        "The file contains no GPU op of {} of {} kernel launches: the profiler lost them.",
-        grouped(launches.kernels + launches.kernels_at_end),
-        grouped(launches.of_kernels)
-    ))
+    problem(words::lost_launches(launches.kernels + launches.kernels_at_end, launches.of_kernels))
 }
 
 fn waits(trace: &Trace) -> Outcome {
     let waits = &trace.unrecorded_work.waits;
     let longest = waits.iter().map(|wait| wait.until.since(wait.last_op_end)).max()?;
-    problem(format!(
-        "A call waited for the GPU until {} after the last op in the file: the GPU executed work that the file does not \
-         contain.",
-        format_time(longest.0 as f64 / 1e6)
-    ))
+    problem(words::long_wait(longest))
 }
 
 fn code_of_kernels(trace: &Trace, run: &Run) -> Outcome {
@@ -395,21 +317,14 @@ fn code_of_kernels(trace: &Trace, run: &Run) -> Outcome {
     }
     let stages = GraphCoverage::rows(&run.sections);
     let replayed = stages.iter().map(|row| row.replayed_time_pct.0).fold(0.0, f64::max);
-    (replayed > CATALOG.thresholds.min_replayed_time_pct).then(|| {
-        let text = format!(
-            "Graphs replay {replayed:.0} % of the kernel time of a stage. Kernels in a graph have no stack: the triage needs a second \
-             trace without graphs to name their code."
-        );
-        (Level::Warning, text)
-    })
+    let is_notable = replayed > CATALOG.thresholds.min_replayed_time_pct;
+    is_notable.then(|| (Level::Warning, words::code_of_graphs(Pct(replayed))))
 }
 
 fn single_rank_file(trace: &Trace) -> Outcome {
     let labelled = trace.processes.iter().filter(|process| process.name.starts_with('[')).count();
     let ranks = labelled.max(trace.merged_ranks());
-    (ranks > 1).then(|| {
-        (Level::Warning, format!("The file contains {ranks} merged ranks: a triage needs the file of a single rank."))
-    })
+    (ranks > 1).then(|| (Level::Warning, words::merged_ranks(ranks)))
 }
 
 /// Only for programs that may serve a language model: the limit is that of an inference step.
@@ -419,7 +334,7 @@ fn model(trace: &Trace, run: &Run) -> Outcome {
         return None;
     }
     let is_missing = run.sections.get(FloorOfSteps::SPEC.name).is_some_and(|section| section.missing.is_some());
-    (is_missing && count_of_steps(run)? > 0.0).then(|| {
+    (is_missing && count_of_steps(run)? > 0).then(|| {
         (
             Level::Warning,
             "The model is unknown: the distance of a step from the hardware's limit cannot be computed.".to_owned(),

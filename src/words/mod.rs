@@ -12,11 +12,16 @@
 //! - [`stages`]: the stages of serving as sentences name them.
 //! - One file or folder per source of sentences, with the name of that part of `analysis`.
 
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) mod doctor;
 pub(crate) mod findings;
+pub(crate) mod graph_captures;
 pub(crate) mod idle;
 pub(crate) mod model_lines;
+pub(crate) mod notices;
 pub(crate) mod numbers;
 pub(crate) mod phrases;
+pub(crate) mod recapture;
 pub(crate) mod replay;
 pub(crate) mod stages;
 pub(crate) mod start_up;

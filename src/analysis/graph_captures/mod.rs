@@ -16,11 +16,11 @@
 mod capture;
 mod join;
 mod matching;
-mod words;
+mod notice;
 
 pub(crate) use capture::capture_times;
 pub(crate) use join::{replays_graphs, sizes_of_replays};
-pub(crate) use words::notice;
+pub(crate) use notice::notice;
 
 use crate::trace::{Captured, Names, Trace, UnusableCapture};
 use capture::Capture;

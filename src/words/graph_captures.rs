@@ -1,23 +1,18 @@
-//! The notice about the captures of graphs beside a trace: what was joined, what it rests on, and what was not joined.
+//! The message about the captures of graphs beside a trace, from the outcome of joining them.
 
-use crate::analysis::results::{Notice, Severity};
+use super::notices::Told;
 use crate::digits::grouped;
-use crate::trace::{CaptureOutcome, CaptureProof, JoinedCapture, Trace, Unjoined, UnjoinedReplays};
+use crate::trace::{CaptureOutcome, CaptureProof, JoinedCapture, Unjoined, UnjoinedReplays};
+use crate::words::counted;
 
-/// The notice; `None` for a trace without captures.
-pub(crate) fn notice(trace: &Trace) -> Option<Notice> {
-    let outcome = trace.captured_graphs.outcome()?;
-    let message = message(outcome);
-    let (severity, advice) = if outcome.joined.is_empty() {
-        (
-            Severity::Warning,
-            "The report is that of the trace alone. Put the captures of the same run and rank beside the trace.",
-        )
+/// The notice about the captures.
+pub(crate) fn notice(outcome: &CaptureOutcome) -> Told {
+    let advice = if outcome.joined.is_empty() {
+        "The report is that of the trace alone. Put the captures of the same run and rank beside the trace."
     } else {
-        (Severity::Info, "Shapes, modules and code of these ops are those of the capture, whose batch is padded.")
+        "Shapes, modules and code of these ops are those of the capture, whose batch is padded."
     };
-    let notice = Notice::new(severity, "graph_captures", message, advice);
-    Some(Notice { count: outcome.joined.iter().map(|joined| joined.joined_ops).sum::<u64>().max(1), ..notice })
+    Told { message: message(outcome), advice }
 }
 
 fn message(outcome: &CaptureOutcome) -> String {
@@ -73,8 +68,4 @@ fn unjoined_words(unjoined: &UnjoinedReplays) -> String {
     };
     let (launches, ops) = (counted(unjoined.launches, "launch", "launches"), counted(unjoined.ops, "op", "ops"));
     format!("{launches} with {ops} not joined: {why}")
-}
-
-fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{} {}", grouped(count), if count == 1 { one } else { many })
 }
