@@ -45,34 +45,3 @@ pub(crate) fn lane(trace: &Trace, head: &str, op: &GpuOp) -> String {
 pub(crate) fn stream(op: &GpuOp) -> Value {
     Value::from((op.stream >= 0).then_some(op.stream))
 }
-
-/// A stage in a sentence: `prefill`; empty if it is not known, such as that of `ProfilerStep#6`.
-pub(crate) fn stage_words(stage: &str) -> String {
-    match stage {
-        "extend/prefill" => "prefill".to_owned(),
-        "all" => String::new(),
-        other => other.to_owned(),
-    }
-}
-
-/// A step of a stage in a sentence: `prefill step`, or `step` if the stage is not known.
-pub(crate) fn step_words(stage: &str) -> String {
-    match stage_words(stage) {
-        words if words.is_empty() => "step".to_owned(),
-        words => format!("{words} step"),
-    }
-}
-
-/// The text with a capital letter at its beginning.
-pub(crate) fn capitalized(text: &str) -> String {
-    crate::words::capitalize(text.to_owned())
-}
-
-/// Formats a time in s, ms or us.
-pub(crate) fn format_time(ms: f64) -> String {
-    match ms {
-        ms if ms >= 1e3 => format!("{:.2} s", ms / 1e3),
-        ms if ms >= 1.0 => format!("{ms:.1} ms"),
-        ms => format!("{:.0} us", ms * 1e3),
-    }
-}

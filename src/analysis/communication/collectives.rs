@@ -10,10 +10,10 @@ use crate::analysis::recapture::{self, MissingData};
 use crate::analysis::section::{Answer, KernelName, Ms, Pct, TypedSection, Us, Value, section};
 use crate::analysis::time::activity::{Activity, Hidden};
 use crate::analysis::time::gaps::Busy;
-use crate::digits::grouped;
 use crate::ordering;
 use crate::ordering::VecMap;
 use crate::trace::{Format, NameId, Ns, ProcessId, Trace};
+use crate::words::communication as words;
 
 section! {
     /// Time, overlap, straggler and bandwidth of each operation.
@@ -132,11 +132,7 @@ fn message_limits(trace: &Trace, found: &Collectives) -> Vec<String> {
                 .to_owned(),
         ),
         0 => limits.push("The trace does not record message sizes.".to_owned()),
-        _ if known < kernels => limits.push(format!(
-            "The sizes of {} of {} messages are known. Byte totals and bandwidths cover only these messages.",
-            grouped(known),
-            grouped(kernels)
-        )),
+        _ if known < kernels => limits.push(words::known_sizes(known, kernels)),
         _ => {}
     }
     if known > 0 && is_nsys {

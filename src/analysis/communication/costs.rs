@@ -11,7 +11,8 @@ use crate::analysis::section::{Answer, Ms, TypedSection, Us, section};
 use crate::analysis::time::activity::{ActivitySweep, Hidden};
 use crate::analysis::time::work::{Class, each_work};
 use crate::ordering;
-use crate::trace::{GpuOp, NameId, Ns, OpKind, Trace};
+use crate::trace::{Fraction, GpuOp, NameId, Ns, OpKind, Trace};
+use crate::words::communication::{self as words, Proof, SizeFrom};
 use std::cmp::Reverse;
 
 section! {
@@ -159,8 +160,8 @@ impl Transfer {
             return Self { us: None, basis, confidence: "inferred" };
         }
         let size = match kind.source {
-            SizeSource::Recorded => "recorded size",
-            SizeSource::Copies => "size of the copies before and after",
+            SizeSource::Recorded => SizeFrom::Recorded,
+            SizeSource::Copies => SizeFrom::Copies,
             SizeSource::Unknown => {
                 return Self { us: None, basis: "size not recorded".to_owned(), confidence: "guess" };
             }
@@ -172,10 +173,7 @@ impl Transfer {
             let us = us_at_one_gb_per_s / link + latency_us;
             // A call that takes less time proves more than the link rate.
             let us = (us < cost.transfer.0 as f64 / 1e3).then_some(us)?;
-            let basis = format!(
-                "{size}, {:.0} % of the link rate of {link:.0} GB/s, if all ranks share a server",
-                100.0 * share
-            );
+            let basis = words::basis(size, Proof::LinkRate { share: Fraction(share), link });
             Some(Self { us: Some(us), basis, confidence: "guess" })
         };
         match (measured.confidence, link_gb_per_s) {
@@ -185,21 +183,22 @@ impl Transfer {
     }
 
     /// The time without waiting, as the calls show it. A few calls of one size may all wait.
-    fn measured(cost: &Cost, size: &str) -> Self {
+    fn measured(cost: &Cost, size: SizeFrom) -> Self {
         let us = Some(cost.transfer.0 as f64 / 1e3);
         let calls = cost.durations.len() as u64;
-        let (basis, confidence) = match cost.reason {
+        let (proof, confidence) = match cost.reason {
             Some(Reason::Faster { bytes, .. }) if cost.kind.bytes.is_some_and(|own| own < bytes) => {
-                (format!("{size}, a larger call takes no longer"), "inferred")
+                (Proof::LargerCall, "inferred")
             }
-            Some(Reason::Bandwidth { .. }) => {
-                (format!("{size}, at the bandwidth of the fastest large call"), "inferred")
+            Some(Reason::Bandwidth { .. }) => (Proof::FastestCall, "inferred"),
+            Some(Reason::SlowNetwork { .. }) => (Proof::SlowNetwork, "guess"),
+            _ if calls >= algorithms::min_calls() => (Proof::ShortestOf(calls), "inferred"),
+            _ => {
+                let basis = words::basis(size, Proof::TooFewCalls);
+                return Self { us: None, basis, confidence: "guess" };
             }
-            Some(Reason::SlowNetwork { .. }) => (format!("{size}, over a slow network"), "guess"),
-            _ if calls >= algorithms::min_calls() => (format!("{size}, shortest of {calls} calls"), "inferred"),
-            _ => return Self { us: None, basis: format!("{size}, too few calls"), confidence: "guess" },
         };
-        Self { us, basis, confidence }
+        Self { us, basis: words::basis(size, proof), confidence }
     }
 }
 

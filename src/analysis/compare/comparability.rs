@@ -5,7 +5,6 @@ use super::rules::{Rules, Thresholds};
 use super::steps::{StageSteps, Steps};
 use super::units::{self, LaunchRatio};
 use super::{Basis, Candidate, StageShift, TrustRow};
-use crate::analysis::labels::{format_time, step_words};
 use crate::analysis::results::{Attribution, Run, WallSource};
 use crate::analysis::section::Value;
 use crate::analysis::structure::stages::stage_of_path;
@@ -13,7 +12,8 @@ use crate::analysis::structure::start_up::SaidStart;
 use crate::analysis::triage::Stage;
 use crate::analysis::trust::{Trust, TrustId};
 use crate::ordering;
-use crate::trace::ProblemKind;
+use crate::trace::{Fraction, MeanNs, ProblemKind};
+use crate::words::{compare as words, stages, time};
 
 /// Collects the sentences about one pair of runs.
 struct Sentences<'a> {
@@ -132,7 +132,7 @@ pub(super) fn workload_reasons(
                 if candidate.run.window.is_some() && outside > rules.thresholds.notable_work_outside_steps {
                     found.reason(
                         "parts_of_steps",
-                        &[("cut", candidate.label), ("pct", &format!("{:.0}", 100.0 * outside))],
+                        &[("cut", candidate.label), ("pct", &words::pct_0(Fraction(outside)))],
                     );
                 }
             }
@@ -140,7 +140,7 @@ pub(super) fn workload_reasons(
                 return found.sentences;
             }
             if let Some(effect) = mix_effect(a, b).filter(|effect| effect.abs() > rules.thresholds.max_mix_effect) {
-                let pct = format!("{:+.0}", 100.0 * effect);
+                let pct = words::change_pct(Fraction(effect));
                 found.reason("mix", &[("a", &a.mix()), ("b", &b.mix()), ("pct", &pct)]);
             } else if let Some((what, mean_a, mean_b)) =
                 differing_work_per_step(a, b, rules.thresholds.max_work_per_step_ratio)
@@ -155,13 +155,13 @@ pub(super) fn workload_reasons(
             let ratio = launches.ratio().zip(ratio_of_counts(basis, first, other)).map(|(all, ranges)| all / ranges);
             let limit = rules.thresholds.max_launch_ratio;
             if let Some(ratio) = ratio.filter(|ratio| *ratio > limit || *ratio * limit < 1.0) {
-                found.reason("work_of_a_range", &[("range", range_name(first)), ("ratio", &format!("{ratio:.2}"))]);
+                found.reason("work_of_a_range", &[("range", range_name(first)), ("ratio", &words::ratio(ratio))]);
             }
         }
         _ => match launches {
             LaunchRatio::Common { .. } => {}
             LaunchRatio::Differing { median, agreement } => {
-                let (ratio, pct) = (format!("{median:.2}"), format!("{:.0}", 100.0 * agreement));
+                let (ratio, pct) = (words::ratio(median), words::pct_0(Fraction(agreement)));
                 found.reason("no_common_ratio", &[("ratio", &ratio), ("pct", &pct)]);
             }
             LaunchRatio::Unmatched => found.reason("no_shared_kernel", &[]),
@@ -204,7 +204,7 @@ pub(super) fn fixed_time(
     let text = if ratio.is_nan() {
         rules.trust("fixed_time_unknown", &labels)
     } else {
-        rules.trust("fixed_time", &[&labels[..], &[("ratio", &format!("{ratio:.2}"))]].concat())
+        rules.trust("fixed_time", &[&labels[..], &[("ratio", &words::ratio(ratio))]].concat())
     };
     Some(TrustRow { id: "fixed-time-window", run: 0, text, affects: rules.trust("fixed_time_affects", &[]) })
 }
@@ -219,9 +219,9 @@ pub(super) fn estimate(
     let labels = [("run", other.label), ("baseline", first.label)];
     if let Some(main) = other.stages.main() {
         let (what, before, after) = (
-            step_words(main.stage.label()),
-            format_time(main.baseline_median_ns / 1e6),
-            format_time(main.median_ns / 1e6),
+            stages::step(main.stage.label()),
+            time(MeanNs(main.baseline_median_ns).into()),
+            time(MeanNs(main.median_ns).into()),
         );
         let steps = [main.baseline_steps, main.steps].map(|steps| steps.to_string());
         let [before_steps, steps] = steps.each_ref().map(String::as_str);
@@ -240,8 +240,8 @@ pub(super) fn estimate(
     };
     let before_ns = units::time_per_timeline(first.run);
     let after_ns = units::time_per_timeline(other.run) / ratio;
-    let (before, after) = (format_time(before_ns / 1e6), format_time(after_ns / 1e6));
-    let (ratio, pct) = (format!("{ratio:.2}"), format!("{:.0}", 100.0 * agreement));
+    let (before, after) = (time(MeanNs(before_ns).into()), time(MeanNs(after_ns).into()));
+    let (ratio, pct) = (words::ratio(ratio), words::pct_0(Fraction(agreement)));
     let values = [("ratio", ratio.as_str()), ("pct", &pct), ("before", &before), ("after", &after)];
     Some(rules.estimate("launches", &[&labels[..], &values].concat()))
 }
@@ -309,7 +309,7 @@ pub(super) fn warnings(
     let matched = matched_time_share(pairs);
     // On another GPU, kernels have other names.
     if matched < rules.thresholds.min_matched_time && gpus.is_none() {
-        found.warning("few_matched", &[("pct", &format!("{:.0}", 100.0 * matched))]);
+        found.warning("few_matched", &[("pct", &words::pct_0(Fraction(matched)))]);
     }
     match basis {
         Basis::Step | Basis::Token if is_noise_known => {}
@@ -323,15 +323,15 @@ pub(super) fn warnings(
 
 /// The warning that another stage than the main one changed.
 pub(super) fn changed_stage(rules: &Rules, first: &Candidate, other: &Candidate, stage: &StageShift) -> String {
-    let what = step_words(stage.stage.label());
-    let time = |ns: f64| format_time(ns / 1e6);
+    let what = stages::step(stage.stage.label());
+    let time = |ns: f64| time(MeanNs(ns).into());
     let ends = stage.interval_ns.map_or([0, 0], |(low, high)| [low.unsigned_abs(), high.unsigned_abs()]);
     let [least, most] = [ends.iter().min(), ends.iter().max()].map(|end| time(end.copied().unwrap_or_default() as f64));
     let values = [
         ("run", other.label),
         ("baseline", first.label),
         ("what", what.as_str()),
-        ("pct", &format!("{:.1}", stage.pct().unwrap_or_default().abs())),
+        ("pct", &words::pct_1(stage.pct().unwrap_or_default().abs())),
         ("word", if stage.shift_ns > 0.0 { "longer" } else { "shorter" }),
         ("change", &time(stage.shift_ns.abs())),
         ("least", &least),
@@ -350,7 +350,7 @@ fn workload_warnings(found: &mut Sentences, basis: Basis, first: &Candidate, oth
             let outside = [first, other].into_iter().filter_map(|run| run.range.as_ref());
             let outside = outside.map(|range| range.outside_share).fold(0.0, f64::max);
             if outside > thresholds.notable_work_outside_ranges {
-                let pct = format!("{:.0}", 100.0 * outside);
+                let pct = words::pct_0(Fraction(outside));
                 found.warning("outside_ranges", &[("pct", &pct), ("range", range)]);
             }
             return;
@@ -369,7 +369,7 @@ fn workload_warnings(found: &mut Sentences, basis: Basis, first: &Candidate, oth
     }
     let outside = a.work_outside_share.max(b.work_outside_share);
     if outside > thresholds.notable_work_outside_steps {
-        found.warning("outside_steps", &[("pct", &format!("{:.0}", 100.0 * outside))]);
+        found.warning("outside_steps", &[("pct", &words::pct_0(Fraction(outside)))]);
     }
 }
 
@@ -378,7 +378,7 @@ pub(super) fn differing_work_per_step(a: &Steps, b: &Steps, ratio: f64) -> Optio
     let differing = |what, value: fn(&StageSteps) -> Option<f64>| {
         let (mean_a, mean_b) = (a.mean(value)?, b.mean(value)?);
         let is_different = mean_a.max(mean_b) > mean_a.min(mean_b) * ratio;
-        is_different.then(|| (what, format!("{mean_a:.0}"), format!("{mean_b:.0}")))
+        is_different.then(|| (what, words::mean(mean_a), words::mean(mean_b)))
     };
     differing("tokens", |stage| stage.tokens).or_else(|| differing("requests", |stage| stage.batch_size))
 }
@@ -423,7 +423,7 @@ pub(super) fn other_gpus(rules: &Rules, a: &Run, b: &Run) -> Option<[String; 2]>
         _ => false,
     };
     let describe = |gpus: &[String], vendor: Option<&str>| match vendor {
-        Some(vendor) if gpus.is_empty() => format!("an {vendor} GPU (according to its kernel names)"),
+        Some(vendor) if gpus.is_empty() => words::gpu_by_names(vendor),
         _ => gpus.join(" and "),
     };
     is_different.then(|| [describe(&gpus_a, vendors.0), describe(&gpus_b, vendors.1)])

@@ -11,6 +11,7 @@ use crate::analysis::section::{Answer, Ms, Pct, TypedSection, Us, section};
 use crate::analysis::structure::stages::Stage;
 use crate::analysis::structure::steps::Steps;
 use crate::ordering;
+use crate::words::compare::{self as words, OtherLayers};
 
 section! {
     /// One row per run, stage, kind of layer and role. A role that only one of the runs has is empty on the other side.
@@ -103,24 +104,14 @@ impl Sides<'_> {
         let stage = before.stage;
         let counts = (before.count, after.count);
         let batches = (batch(before_run, stage), batch(after_run, stage));
-        let mut reasons = Vec::new();
-        if counts.0 != counts.1 {
-            reasons.push(format!("{} and {} layers of kind {}", counts.0, counts.1, before.kind));
-        }
-        if let (Some(one), Some(other)) = batches
-            && one != other
-        {
-            reasons.push(format!("batches of {one} and {other}"));
-        }
-        if reasons.is_empty() {
+        let other = OtherLayers {
+            counts: (counts.0 != counts.1).then_some((counts.0 as u64, counts.1 as u64, before.kind.as_str())),
+            batches: batches.0.zip(batches.1).filter(|(one, other)| one != other),
+        };
+        if other.counts.is_none() && other.batches.is_none() {
             return Some(counts.0 as f64);
         }
-        let limit = format!(
-            "The baseline and {} have {} in {}: times are per layer only.",
-            self.label,
-            reasons.join(" and "),
-            stage.label()
-        );
+        let limit = words::per_layer_only(self.label, stage.label(), other);
         if !limits.contains(&limit) {
             limits.push(limit);
         }

@@ -9,6 +9,7 @@ use crate::analysis::section::{
 };
 use crate::analysis::structure::stages::Stage;
 use crate::trace::Ns;
+use crate::words::compare::{self as words, UnitOfWork};
 
 section! {
     /// One row per run.
@@ -101,30 +102,25 @@ pub(super) fn sections(
 }
 
 fn changes<S: TypedSection>(comparison: &Comparison) -> Answer<S> {
-    S::answer(format!("elapsed time {}", per_unit(comparison)))
-        .limit("The changes of a run add up to its total change.")
+    S::answer(words::elapsed_times(&per_unit(comparison))).limit("The changes of a run add up to its total change.")
 }
 
-/// The unit of times as a phrase. Times are never summed over devices without the word device time.
+/// The unit of times as a phrase.
 fn per_unit(comparison: &Comparison) -> String {
-    let several = comparison.timelines > 1;
-    let mean = if several { ", mean over the devices" } else { "" };
-    match comparison.basis {
-        Basis::Step if comparison.has_work_outside_steps => {
-            format!("per step of the engine, with the work around the steps{mean}")
-        }
-        Basis::Step => format!("per step of the engine{mean}"),
-        Basis::Token => format!("per 1,000 tokens{mean}"),
-        Basis::Range if several => format!("per range `{}`, as device time summed over the devices", comparison.range),
-        Basis::Range => format!("per range `{}`", comparison.range),
-        Basis::Launches => format!("for as many launches as in the baseline{mean}"),
-        Basis::Total => format!("of the whole runs{mean}"),
-    }
+    let unit = match comparison.basis {
+        Basis::Step if comparison.has_work_outside_steps => UnitOfWork::StepAndWorkAround,
+        Basis::Step => UnitOfWork::Step,
+        Basis::Token => UnitOfWork::Token,
+        Basis::Range => UnitOfWork::Range(&comparison.range),
+        Basis::Launches => UnitOfWork::Launches,
+        Basis::Total => UnitOfWork::Total,
+    };
+    words::per_unit(unit, comparison.timelines > 1)
 }
 
 fn summary(comparison: &Comparison, candidates: &[Candidate], breakdowns: &[Breakdown]) -> Answer<CompareSummary> {
     let Comparison { basis, runs: compared, .. } = comparison;
-    let mut answer = CompareSummary::answer(format!("wall time {}", per_unit(comparison)));
+    let mut answer = CompareSummary::answer(words::wall_times(&per_unit(comparison)));
     if matches!(basis, Basis::Step | Basis::Token) {
         answer = answer
             .limit("Noise is two standard errors of the difference, estimated from the spread of steps in each stage.")

@@ -12,6 +12,7 @@ use crate::analysis::section::{Answer, MeanNs, Ms, Pct, TypedSection, Us, sectio
 use crate::analysis::structure::listed_steps::{StepList, StepListRow};
 use crate::analysis::structure::stages::Stage;
 use crate::rules::inference::thresholds;
+use crate::words::compare as words;
 use std::collections::BTreeMap;
 
 section! {
@@ -63,11 +64,11 @@ impl<'a> Steps<'a> {
     }
 
     fn words(&self) -> String {
-        let sizes = match batch_sizes(&self.samples) {
-            sizes if sizes.len() == 1 => format!("batch {}", sizes.first().copied().unwrap_or_default()),
-            sizes => format!("{} batch sizes", sizes.len()),
+        let batch = match batch_sizes(&self.samples)[..] {
+            [batch] => Ok(batch),
+            ref sizes => Err(sizes.len()),
         };
-        format!("{} ({} steps, {sizes})", self.label, self.samples.len())
+        words::steps_of_run(self.label, self.samples.len(), batch)
     }
 }
 
@@ -82,9 +83,7 @@ pub(crate) fn step_times(runs: &[(&str, &Run)]) -> Option<Answer<CompareStepTime
     let (min_steps, min_sizes) = (limits.min_steps.value, limits.min_batch_sizes.value);
     let found = match others.iter().find_map(|other| contradiction(first, other)) {
         Some(why) => Err(why),
-        None if samples.len() < min_steps || sizes < min_sizes => {
-            Err(format!("it needs at least {min_steps} decode steps of {min_sizes} batch sizes"))
-        }
+        None if samples.len() < min_steps || sizes < min_sizes => Err(words::few_steps(min_steps, min_sizes)),
         None => {
             fit(&samples).ok_or("batch size and context grow together, so their times cannot be told apart".to_owned())
         }
@@ -94,7 +93,7 @@ pub(crate) fn step_times(runs: &[(&str, &Run)]) -> Option<Answer<CompareStepTime
         .limit("Runs share a line if their GPUs, the number of layers and the records of the captures do not contradict each other. What was not recorded may differ.");
     let basis = match &found {
         Ok(_) => runs.iter().map(Steps::words).collect::<Vec<_>>().join(", "),
-        Err(why) => format!("no line: {why}"),
+        Err(why) => words::no_line(why),
     };
     let [fixed, per_sequence, per_token, residual, explained] =
         found.map_or([None; 5], |fit| fit.values().map(|value| value.number()));
@@ -114,8 +113,7 @@ pub(crate) fn step_times(runs: &[(&str, &Run)]) -> Option<Answer<CompareStepTime
 
 /// In what two runs differ, so that their steps are not on one line.
 fn contradiction(first: &Steps, other: &Steps) -> Option<String> {
-    let between =
-        |what: &str, a: &str, b: &str| format!("{what} differs: {a} in {}, {b} in {}", first.label, other.label);
+    let between = |what: &str, a: &str, b: &str| words::differs(what, (a, first.label), (b, other.label));
     let (a, b) = (gpu_names(first.run), gpu_names(other.run));
     if a != b && !a.is_empty() && !b.is_empty() {
         return Some(between("the GPU", &a.join(" and "), &b.join(" and ")));

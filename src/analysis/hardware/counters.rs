@@ -12,10 +12,10 @@ use crate::analysis::labels;
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Answer, At, AtMs, Stated, TypedSection, Value, first_op, section};
 use crate::analysis::time::work::{Class, Intervals, add_interval, each_work};
-use crate::digits::grouped;
 use crate::ordering;
 use crate::ordering::VecMap;
 use crate::trace::{DeviceId, GpuOp, MetricSeries, NameId, Ns, OpKind, Vendor};
+use crate::words::hardware as words;
 
 section! {
     /// The NVLink counters during collectives and outside of them.
@@ -177,7 +177,7 @@ pub(crate) fn nvlink_during_nccl(context: &Context) -> Answer<LinksDuringCollect
         by_value.then_with(|| (a.2.source, &a.2.name).cmp(&(b.2.source, &b.2.name)))
     });
     if unusable > 0 {
-        answer.limits.push(format!("{} samples have no numeric value and are excluded.", grouped(unusable)));
+        answer.limits.push(words::unusable_samples(unusable));
     }
     let mean = |sum: f64, samples: u64| (samples > 0).then(|| sum / samples as f64);
     answer.with_rows(rows.into_iter().map(|(sums, correlation, series)| LinkRow {
@@ -214,11 +214,7 @@ pub(crate) fn nvlink_timeseries(context: &Context) -> Answer<LinkSeries> {
     let mut answer: Answer<LinkSeries> =
         nvlink(&series).with_figures(LinkSeriesFigures { first_op_ns: first_op(context.trace) });
     if sample_count > MAX_POINTS {
-        answer.limits.push(format!(
-            "There are {} samples. Each series shows at most {}, evenly spaced, including the first and the last.",
-            grouped(sample_count as u64),
-            grouped(max_per_series as u64)
-        ));
+        answer.limits.push(words::thinned(sample_count, max_per_series));
     }
     answer.rows_in_all = sample_count as u64;
     answer.with_rows(points.into_iter().map(|(time, series, value, is_inside)| LinkSampleRow {
@@ -298,7 +294,7 @@ pub(crate) fn roofline(context: &Context) -> Answer<Roofline> {
     }
     let mut answer = roofline_rows(context, &work_by_name);
     if unused > 0 {
-        answer.limits.push(format!("{unused} counters name no GPU of the trace and are excluded."));
+        answer.limits.push(words::of_no_gpu(unused));
     }
     answer
 }

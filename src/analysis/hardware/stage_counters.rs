@@ -8,8 +8,8 @@ use crate::analysis::labels;
 use crate::analysis::section::{Answer, TypedSection, Value, section};
 use crate::analysis::structure::stages::Stage;
 use crate::analysis::time::work::{Intervals, add_interval, each_work};
-use crate::digits::grouped;
 use crate::trace::{ALLOCATED_MEMORY, DeviceId, MetricSeries, Ns, Trace};
+use crate::words::hardware as words;
 
 section! {
     /// The sampled hardware counters of each device by stage.
@@ -106,7 +106,7 @@ fn answer(trace: &Trace, rows: Vec<(DeviceId, Stage, &MetricSeries, Sums)>, unus
         .limit("A sample belongs to the step and to the busy time that its timestamp is in. Its value covers the time since the sample before, so that kernels shorter than that are not told apart.")
         .limit("The stage all is the time from the first GPU op to the last, with what is outside of the steps.");
     if unusable > 0 {
-        answer.limits.push(format!("{} samples have no numeric value and are excluded.", grouped(unusable)));
+        answer.limits.push(words::unusable_samples(unusable));
     }
     answer.with_rows(rows.into_iter().map(|(device, stage, series, sums)| StageCounterRow {
         device_id: labels::device(trace, device),

@@ -7,8 +7,8 @@ use crate::analysis::labels;
 use crate::analysis::measure::percentiles::Samples;
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Answer, At, KernelName, Stated, TypedSection, Us, Value, first_op, section};
-use crate::digits::grouped;
 use crate::trace::OpKind;
+use crate::words::latency::{self as words, Unmeasurable};
 
 section! {
     /// The kernels with the longest latency, and percentiles of all.
@@ -130,11 +130,7 @@ fn launch_latency_rows(context: &Context, (all, computing): &Distributions) -> A
     }
     let mut answer: Answer<LaunchLatencies> = answer(count, *unmeasured);
     if *started_early > 0 {
-        answer.limits.push(format!(
-            "{} of {} measured kernels began before their launch call returned. Their latency counts as zero.",
-            grouped(*started_early),
-            grouped(count as u64)
-        ));
+        answer.limits.push(words::started_early(*started_early, count as u64));
     }
     let [p50_us, p95_us, p99_us] = all.shown_percentiles();
     let computing = computing.as_ref().map(Distribution::shown_percentiles);
@@ -204,14 +200,14 @@ fn answer<S: TypedSection>(measured: usize, unmeasured: Unmeasured) -> Answer<S>
     let kernels = measured as u64 + unmeasured.count();
     let mut answer = S::answer("launch calls and kernels with the same process and correlation id")
         .limit("Kernels wait for the host or earlier work on their stream. Long latency on a busy stream is normal.");
-    for (count, what) in [
-        (unmeasured.later_in_graph, "follow another kernel of the same graph launch and are excluded."),
-        (unmeasured.started_before_window, "began before the window, or their graph did, and are excluded."),
-        (unmeasured.no_call, "are not linked to a call and are excluded."),
-        (unmeasured.other_call, "are linked to calls that are not launches, such as copies, and are excluded."),
+    for (count, why) in [
+        (unmeasured.later_in_graph, Unmeasurable::LaterInGraph),
+        (unmeasured.started_before_window, Unmeasurable::BeforeWindow),
+        (unmeasured.no_call, Unmeasurable::NoCall),
+        (unmeasured.other_call, Unmeasurable::OtherCall),
     ] {
         if count > 0 {
-            answer.limits.push(format!("{} of {} kernels {what}", grouped(count), grouped(kernels)));
+            answer.limits.push(words::unmeasured(count, kernels, why));
         }
     }
     answer

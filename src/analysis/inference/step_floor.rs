@@ -16,8 +16,8 @@ use crate::analysis::section::{Answer, Ms, Pct, Sections, TypedSection, section}
 use crate::analysis::structure::measured_steps::MeasuredStep;
 use crate::analysis::structure::stages::{Form, Stage, StepInfo, representative};
 use crate::analysis::structure::steps::{evidence, no_steps};
-use crate::digits::grouped;
 use crate::ordering;
+use crate::words::step_floor as words;
 
 section! {
     /// The least time for the step of each stage, next to the measured one.
@@ -60,9 +60,6 @@ impl StepFloorRow {
     }
 }
 
-const NO_MODEL: &str = "The floor of a step needs the model: its config.json (--config, or opened on the page together with the \
-     trace), or the weights that one GPU reads in a step (--weights-gb). The shapes of the products do not give them, because not all \
-     products of a layer have shapes.";
 /// The stages whose work follows from the model. Draft steps run another model.
 const STAGES: [Stage; 4] = [Stage::Prefill, Stage::Decode, Stage::Mixed, Stage::Verify];
 
@@ -75,7 +72,7 @@ pub(crate) fn step_floor(context: &Context) -> Answer<FloorOfSteps> {
     let model = context.model.unwrap_or(&nothing);
     let traced = traced_weights(context);
     if model.config.is_none() && model.weights_gb.is_none() && traced.is_empty() {
-        return FloorOfSteps::missing(NO_MODEL, "");
+        return FloorOfSteps::missing(words::NO_MODEL, "");
     }
     let Some(preset) = context.preset() else {
         let why =
@@ -245,65 +242,51 @@ impl<'a> Stages<'a> {
 
     /// The words for a floor above the measured time.
     fn contradiction(&self, floor: &StepFloor, floor_ms: f64, busy_ms: f64) -> String {
-        let title = &self.preset.title;
-        if let Some(traced) = &floor.traced {
-            let words = traced.words();
-            return format!(
-                "no floor: a step took {busy_ms:.3} ms but would need {floor_ms:.3} ms, so one of these is wrong: {words}, the GPU \
-                 ({title})"
-            );
+        let division = self.division.words.as_deref();
+        words::contradiction(&self.weights(floor), division, &self.preset.title, Ms(busy_ms), Ms(floor_ms))
+    }
+
+    fn weights(&self, floor: &StepFloor) -> words::Weights<'_> {
+        match (&floor.traced, self.model.weights_gb, &self.model.config) {
+            (Some(traced), ..) => words::Weights::Traced(traced.words()),
+            (None, Some(gb), _) => words::Weights::Given(gb),
+            (None, None, Some(config)) => words::Weights::OfModel(&config.quantization.name),
+            (None, None, None) => words::Weights::Unknown,
         }
-        let weights = match (&self.model.config, self.model.weights_gb) {
-            (_, Some(gb)) => format!("{gb} GB of weights"),
-            (Some(config), None) => format!("the model, its quantisation ({})", config.quantization.name),
-            (None, None) => "the model".to_owned(),
-        };
-        let division = self.division.words.as_deref().unwrap_or("one GPU assumed");
-        format!(
-            "no floor: a step took {busy_ms:.3} ms but would need {floor_ms:.3} ms, so one of these is wrong: {weights}, the \
-             division over GPUs ({division}), the GPU ({title})"
-        )
     }
 
     fn why_unknown(&self) -> String {
         match (&self.division.words, &self.model.config) {
             (None, _) => Division::UNKNOWN.to_owned(),
-            (_, Some(config)) => format!(
-                "The bits of the weights are not known from the quantisation `{}`: give --weights-gb.",
-                config.quantization.name
-            ),
-            (_, None) => NO_MODEL.to_owned(),
+            (_, Some(config)) => words::unknown_bits(&config.quantization.name),
+            (_, None) => words::NO_MODEL.to_owned(),
         }
     }
 
     /// What the floor of a step rests on.
     fn basis(&self, info: &StepInfo, floor: &StepFloor, measured_ms: f64) -> String {
-        let count = |number: f64| grouped(number as u64);
-        let config = self.model.config.as_ref().filter(|_| floor.traced.is_none());
-        let weights = match (config, self.model.weights_gb) {
-            _ if floor.traced.is_some() => floor.traced.map(|traced| traced.words()).unwrap_or_default(),
-            (_, Some(gb)) => format!("{gb} GB of weights a GPU as given"),
-            (Some(config), None) => format!("weights by config.json in {}", config.quantization.name),
-            (None, None) => String::new(),
-        };
-        let division = self.division.words.clone().filter(|_| config.is_some() && self.model.weights_gb.is_none());
-        let tokens = floor.load.tokens.map(|tokens| format!("{} tokens", count(tokens)));
-        let context = match (config, floor.load.context) {
-            (None, _) => Some("weights alone".to_owned()),
-            (Some(_), None) => Some("KV cache not counted, because the length of the context is not known".to_owned()),
-            (Some(_), Some(context)) => Some(format!("context of {} tokens", count(context))),
-        };
-        let about = if self.preset.is_about { "about " } else { "" };
+        let has_config = self.model.config.is_some() && floor.traced.is_none();
+        let division = self.division.words.as_deref();
         let Roof { memory_tb_per_s, half_tflops, narrow_tflops } = self.roof;
-        let narrow =
-            if narrow_tflops > half_tflops { format!(" ({narrow_tflops} for narrow weights)") } else { String::new() };
-        let title = &self.preset.title;
-        let roof = format!("{about}{memory_tb_per_s} TB/s and {half_tflops} TFLOP/s{narrow} of {title}");
-        let batch = info.batch_size.map(|batch| format!("batch {}", grouped(batch)));
-        let uniform = floor.uniform_ms().filter(|uniform| *uniform > measured_ms);
-        let uniform = uniform.map(|ms| format!("uniform routing would need {ms:.3} ms, so fewer experts were read"));
-        let parts = [Some(weights), division, batch, tokens, context, Some(roof), uniform];
-        parts.into_iter().flatten().collect::<Vec<String>>().join("; ")
+        words::basis(&words::Basis {
+            weights: self.weights(floor),
+            division: division.filter(|_| has_config && self.model.weights_gb.is_none()),
+            batch: info.batch_size,
+            tokens: floor.load.tokens,
+            context: match floor.load.context {
+                _ if !has_config => words::ContextLength::WeightsAlone,
+                None => words::ContextLength::Unknown,
+                Some(tokens) => words::ContextLength::Tokens(tokens),
+            },
+            roof: words::RoofOfGpu {
+                is_about: self.preset.is_about,
+                memory_tb_per_s,
+                half_tflops,
+                narrow_tflops,
+                title: &self.preset.title,
+            },
+            uniform: floor.uniform_ms().filter(|uniform| *uniform > measured_ms).map(Ms),
+        })
     }
 
     /// Proven if no input is assumed.

@@ -8,8 +8,8 @@ use crate::analysis::section::{
     Answer, At, ColumnKind, ColumnSpec, FIRST_OP, Field, Fields, KernelName, Ms, Record, SectionSpec, Stated,
     TypedSection, Value, fields, first_op,
 };
-use crate::digits::grouped;
 use crate::trace::{GpuOp, Ns, OpKind};
+use crate::words::kernels as words;
 use std::collections::BTreeMap;
 
 /// The longest memory copies, with totals by direction.
@@ -155,11 +155,7 @@ pub(crate) fn copy_engine_events(context: &Context) -> Answer<CopyEngine> {
     answer.rows_in_all = copies;
     let without_bytes = totals.iter().map(|(_, total)| total.count - total.count_with_bytes).sum::<u64>();
     if without_bytes > 0 {
-        answer = answer.limit(format!(
-            "{} of {} copies do not record how many bytes they moved.",
-            grouped(without_bytes),
-            grouped(copies)
-        ));
+        answer = answer.limit(words::copies_without_bytes(without_bytes, copies));
     }
     answer
 }

@@ -19,6 +19,7 @@ use crate::ordering;
 use crate::ordering::VecMap;
 use crate::rules::{RuleSet, names};
 use crate::trace::{CategorySource, DeviceId, GpuOp, NameId, Ns, Spans, Trace, Window};
+use crate::words::kernels as words;
 use std::cmp::Reverse;
 
 /// Details of the GPU ops of one name.
@@ -251,8 +252,7 @@ fn detail(
     (category, source): (&str, CategorySource),
 ) -> Answer<Detail> {
     if ops.is_empty() {
-        let scope = if trace.cut.is_some() { "the selected window of this trace" } else { "this trace" };
-        return Detail::missing(format!("No GPU op in {scope} has this name."), "");
+        return Detail::missing(words::no_such_kernel(trace.cut.is_some()), "");
     }
     let mut answer = Detail::answer("start and end of every launch").limit(
         "Of busy time: the elapsed time of the kernel as a share of the busy time of all devices, as in the kernel table.",
@@ -374,7 +374,7 @@ fn callers(trace: &Trace, ops: &[(usize, GpuOp)]) -> Answer<Callers> {
         answer = answer.limit("CPU ops and Python frames are read only for triage.");
     }
     if linked < ops.len() {
-        answer = answer.limit(format!("{} launches have no known call.", ops.len() - linked));
+        answer = answer.limit(words::launches_without_call(ops.len() - linked));
     }
     let ranges = names_around_calls(trace, &trace.ranges, &|_| true);
     let (cpu_ops, frames) = names_in_code(trace);

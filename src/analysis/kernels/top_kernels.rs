@@ -10,9 +10,9 @@ use crate::analysis::measure::tally::{Tallies, Tally, key};
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Answer, KernelName, Ms, Pct, Seconds, TypedSection, Us, Value, section};
 use crate::analysis::structure::shifted_durations::WITHHELD;
-use crate::digits::grouped;
 use crate::ordering::sorted_indices;
 use crate::trace::{DeviceId, NameId, Ns, ProcessId};
+use crate::words::kernels as words;
 
 section! {
     /// The kernels with the most time, by name and device.
@@ -298,21 +298,13 @@ fn launch_storm(
     if rate.kernels == 0 {
         return no_kernels(context);
     }
-    let storms: Vec<String> = context
-        .signals
-        .thresholds
-        .launch_storm
-        .iter()
-        .map(|storm| {
-            let per_s = grouped(storm.launches_per_s.round() as u64);
-            format!("{per_s} kernels per second with a median of at most {} us", storm.median_us)
-        })
-        .collect();
+    let storms = context.signals.thresholds.launch_storm.iter();
+    let storms: Vec<(f64, f64)> = storms.map(|storm| (storm.launches_per_s, storm.median_us)).collect();
     let [pct_under_5us, pct_under_10us, pct_under_20us] = rate.pct_under();
     let has_calls = !context.trace.calls.is_empty();
     let answer = LaunchStorm::answer("all kernels from the first start to the last end, and launch calls")
         .limit("Launches count kernels, also those inside graphs. Host launches count calls, one per graph.")
-        .limit(format!("A launch storm is at least {}.", storms.join(", or at least ")))
+        .limit(words::launch_storm(&storms))
         .with_figures(LaunchStormFigures {
             total_launches: rate.kernels,
             window_s: Seconds(rate.window_s()),

@@ -16,7 +16,8 @@ use crate::analysis::section::{Answer, Ms, Pct, TypedSection, section, words};
 use crate::analysis::structure::stages::Stage;
 use crate::ordering::{self, VecMap};
 use crate::rules::names::unabridged;
-use crate::trace::{NameId, Ns};
+use crate::trace::{Fraction, NameId, Ns};
+use crate::words::replay as sentences;
 use regex_lite::Regex;
 use std::borrow::Cow;
 
@@ -345,7 +346,7 @@ impl Show<'_> {
         let Place { function, file, line } = Place::parse(self.code_name(name));
         // A range says when, and not what runs.
         let is_range = name.is_some_and(|name| self.replay.parts.unrecorded.is_range(name));
-        let name = if is_range { format!("(in {function})") } else { function.to_owned() };
+        let name = if is_range { sentences::in_range(function) } else { function.to_owned() };
         let file = file.to_owned();
         CriticalPathRow { place: PathPlace::Host, kind, name, file, line, ..CriticalPathRow::default() }
     }
@@ -399,7 +400,7 @@ impl Show<'_> {
             .limit("Savings overlap and must not be added. The lower figure keeps long delays without a known cause where they were; the higher one moves them.")
             .limit("Times of kernels are those of the trace: sharing of memory bandwidth, clocks and other shapes are not predicted.");
         for id in unknown {
-            answer = answer.limit(format!("This trace has nothing to change for {id}."));
+            answer = answer.limit(sentences::nothing_to_change(&id.to_string()));
         }
         match self.abstains() {
             Some((Abstains::Host, why)) => WhatIf::missing(why, ""),
@@ -647,46 +648,23 @@ impl Show<'_> {
         let window = steady.end.since(steady.start);
         let undecided = replay.path.sum(PathPart::is_undecided).0 as f64 / window.0.max(1) as f64;
         if replay.linked() < MIN_LINKED {
-            let share = 100.0 * replay.linked();
-            return Some((Abstains::Host, format!("Only {share:.0} % of the GPU ops have a launch call.")));
+            return Some((Abstains::Host, sentences::few_launches(Fraction(replay.linked()))));
         }
         if steady.kind == WindowKind::ColdStart {
-            return Some((
-                Abstains::ColdStart,
-                "First uses are most of the trace: no steady step to speak of.".to_owned(),
-            ));
+            return Some((Abstains::ColdStart, sentences::COLD_START.to_owned()));
         }
         let followed_pct = 100.0 * self.share_of_window();
         if steady.kind == WindowKind::AfterStart && followed_pct < LoadWords::embedded().thresholds.max_followed_pct {
-            return Some((
-                Abstains::ColdStart,
-                format!(
-                    "Less than half of the GPU work, {followed_pct:.1} %, comes after the first uses: it may be other work."
-                ),
-            ));
+            return Some((Abstains::ColdStart, sentences::little_work_follows(Pct(followed_pct))));
         }
         if self.is_host_open {
-            return Some((
-                Abstains::Undecided,
-                "The trace does not show whether the host works or waits for the GPU, and what costs most depends on it: savings are ranges."
-                    .to_owned(),
-            ));
+            return Some((Abstains::Undecided, sentences::HOST_IS_OPEN.to_owned()));
         }
         let unrecorded = self.unrecorded_share();
         if unrecorded > MAX_UNDECIDED {
-            let why = format!(
-                "For {:.0} % of the replayed time the GPU worked, or may have, on what is not in the file: savings are ranges.",
-                100.0 * unrecorded
-            );
-            return Some((Abstains::Undecided, why));
+            return Some((Abstains::Undecided, sentences::unrecorded(Fraction(unrecorded))));
         }
-        (undecided > MAX_UNDECIDED).then(|| {
-            let share = 100.0 * undecided;
-            (
-                Abstains::Undecided,
-                format!("The trace leaves open what decides {share:.0} % of the critical path: savings are ranges."),
-            )
-        })
+        (undecided > MAX_UNDECIDED).then(|| (Abstains::Undecided, sentences::undecided(Fraction(undecided))))
     }
 }
 
@@ -698,7 +676,7 @@ fn fold_small(mut named: Vec<(CriticalPathRow, Ns)>) -> Vec<(CriticalPathRow, Ns
         kinds.update((row.place, row.kind), (0, Ns::ZERO), |(rows, sum)| (*rows, *sum) = (*rows + 1, *sum + time));
     }
     named.extend(kinds.into_vec().into_iter().map(|((place, kind), (rows, time))| {
-        let name = format!("{rows} with less time");
+        let name = sentences::shorter_parts(rows);
         (CriticalPathRow { place, kind, name, ..CriticalPathRow::default() }, time)
     }));
     named

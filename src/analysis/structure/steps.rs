@@ -10,9 +10,9 @@ use crate::analysis::section::{Answer, MeanNs, Pct, Stated, TypedSection, sectio
 use crate::analysis::structure::ranges::no_ranges;
 use crate::analysis::structure::stages::{Basis, Form, Step, representative};
 use crate::analysis::triage::Stage;
-use crate::digits::grouped;
 use crate::rules::inference::thresholds;
-use crate::trace::{Ns, Trace, Window};
+use crate::trace::{Fraction, Ns, Trace, Window};
+use crate::words::steps as words;
 use std::ops::Range;
 
 section! {
@@ -69,32 +69,21 @@ pub(crate) fn steps(context: &Context) -> Answer<Steps> {
         .limit("Host late is the idle time of a step in which the host launched the next op too late, also after a blocking call. Time in which the GPU executes work that the trace does not contain is not part of a step.")
         .limit("An interval is the time from the start of a step to the start of the next step. Batch size and tokens are means.");
     if measured.cut > 0 {
-        let steps = if measured.cut == 1 { "step is" } else { "steps are" };
-        answer = answer.limit(format!("{} {steps} cut by the window and excluded.", grouped(measured.cut as u64)));
+        answer = answer.limit(words::cut(measured.cut as u64));
     }
     if !measured.starting.is_empty() {
-        let steps = if measured.starting.len() == 1 { "step begins" } else { "steps begin" };
-        answer = answer.limit(format!(
-            "{} {steps} while the program starts, and no figure here has them. Steps over time lists them.",
-            grouped(measured.starting.len() as u64)
-        ));
+        answer = answer.limit(words::starting(measured.starting.len() as u64));
     }
     // The profile usually ends within a step of each process.
     if measured.without_work > context.trace.processes.len() {
-        answer = answer.limit(format!(
-            "{} more steps are marked, but the file contains no GPU work of them.",
-            grouped(measured.without_work as u64)
-        ));
+        answer = answer.limit(words::without_work(measured.without_work as u64));
     }
     if first.step.basis == Basis::Host {
         answer = answer.limit("The trace does not link steps to GPU ops. Step times are those of the host ranges.");
     }
     if measured.has_tokens_by_shapes {
-        answer = answer.limit(format!(
-            "Tokens that no annotation states are the rows of the matrix products, of which at least {:.0} % in the step agree. \
-             Padding counts.",
-            100.0 * thresholds().work.min_equal_rows_share.value
-        ));
+        let equal = Fraction(thresholds().work.min_equal_rows_share.value);
+        answer = answer.limit(words::tokens_by_shapes(equal));
     }
     if let Some(limit) = limit_of(form) {
         answer = answer.limit(limit);
@@ -146,38 +135,17 @@ pub(crate) fn evidence(form: Form) -> [&'static str; 2] {
 }
 
 fn limit_of(form: Form) -> Option<String> {
-    let pct = |share: f64| format!("{:.0} %", 100.0 * share);
-    let covered = pct(thresholds().ranges.min_covered_launches_share.value);
+    let covered = Fraction(thresholds().ranges.min_covered_launches_share.value);
     match form {
-        Form::Inferred => Some(format!(
-            "No annotation marks steps. They are inferred from the order of the kernels: two of LM head, sampling, copy of \
-             the tokens to the host, and embedding mark the end of a step, and at least {} of the steps have the same \
-             number of layers. The stage follows from the names of the attention kernels.",
-            pct(thresholds().steps_by_kernels.min_equal_steps_share.value)
-        )),
-        Form::Period | Form::Replay => Some(format!(
-            "No annotation marks steps. They are inferred from {}, in which at least {} of the distances, counted in GPU ops, are equal, \
-             and which hold an optimizer, equal layers or a graph that was traced as a whole.",
-            if form == Form::Replay { "graphs that are replayed" } else { "kernels that repeat" },
-            pct(thresholds().steps_by_period.min_even_share.value)
-        )),
-        Form::Optimizer => Some(
-            "The ranges of the profiler hold several steps each. A step ends with a call of the optimizer; all parts between these \
-             calls but the first run the same kernels."
-                .to_owned(),
-        ),
-        Form::Frame => Some(
-            "No annotation marks steps. They are the calls of the Python function of the engine that runs a step \
-             (patterns/step_frames.json). The stage follows from the names of the attention kernels."
-                .to_owned(),
-        ),
-        Form::Word => Some(format!(
-            "Steps are ranges whose names contain the word prefill, extend or decode, and in which at least {covered} of the GPU ops \
-             were launched."
-        )),
-        Form::Numbered => Some(format!(
-            "Steps are numbered ranges (patterns/step_frames.json), in which at least {covered} of the GPU ops were launched."
-        )),
+        Form::Inferred => Some(words::inferred(Fraction(thresholds().steps_by_kernels.min_equal_steps_share.value))),
+        Form::Period | Form::Replay => {
+            let even = Fraction(thresholds().steps_by_period.min_even_share.value);
+            Some(words::periods(form == Form::Replay, even))
+        }
+        Form::Optimizer => Some(words::OPTIMIZER.to_owned()),
+        Form::Frame => Some(words::FRAMES.to_owned()),
+        Form::Word => Some(words::word_ranges(covered)),
+        Form::Numbered => Some(words::numbered_ranges(covered)),
         Form::Engine | Form::Profiler => None,
     }
 }

@@ -18,6 +18,7 @@ use crate::trace::{
     Argument, CallId, CapturedOp, Element, GpuOp, GraphReplay, LaunchConfig, NameId, NodeNote, Ns, OpShape, ShapedOps,
     Span, Spans, ThreadId, Trace,
 };
+use crate::words;
 
 /// A bar of one item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -210,7 +211,7 @@ impl Timeline {
             LaneKind::Calls(_) => of_span(&trace.calls),
             LaneKind::Ranges(_) => of_span(&trace.ranges),
             LaneKind::Code(_) => code::event(trace, row).map(|event| code::name(trace, event).to_owned()),
-            LaneKind::Layers(_) => self.layers.get(row).map(|layer| labels::capitalized(&layer.name)),
+            LaneKind::Layers(_) => self.layers.get(row).map(|layer| words::capitalize(layer.name.clone())),
             LaneKind::Steps(_) => self.steps(trace).get(row).map(step_name),
             LaneKind::Idle(device) => self.gaps(trace).of_device(device).get(row).map(IdleBar::name),
         });
@@ -388,7 +389,7 @@ impl Timeline {
     }
 
     fn describe_layer(&self, trace: &Trace, layer: &LayerBar, moment: &mut Moment) {
-        moment.name = labels::capitalized(&layer.name);
+        moment.name = words::capitalize(layer.name.clone());
         moment.row = Some(layer.table_row(self.stage_at(trace, layer.device, layer.start)));
         let (median, alike) = self.median_of_layers(layer);
         moment.section.figure("median_ns", median.map_or(Value::Null, Value::from));
@@ -484,7 +485,7 @@ fn durations_of(trace: &Trace, name: NameId) -> Vec<i64> {
 fn step_name(step: &StepBar) -> String {
     match step.stage {
         Stage::All => "Step".to_owned(),
-        stage => format!("{} step", labels::capitalized(stage.label())),
+        stage => format!("{} step", words::capitalize(stage.label().to_owned())),
     }
 }
 

@@ -12,7 +12,8 @@ use super::view::View;
 use crate::analysis::dashboard::{Preset, preset_of_devices};
 use crate::analysis::inference::op_work::{OpWork, ShapeSource, Work, peak_tflops};
 use crate::analysis::structure::stages::Stage;
-use crate::trace::{Element, NameId, Ns};
+use crate::trace::{Element, NameId, Ns, Pct};
+use crate::words::triage_rows as words;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
@@ -80,13 +81,11 @@ impl Roofs {
     pub(super) fn sentence(&self, rows: impl Iterator<Item = usize>) -> String {
         let roofs = rows.filter_map(|row| self.rows.get(row)?.as_ref());
         let Some(roof) = roofs.max_by(|a, b| a.share_pct.total_cmp(&b.share_pct)) else { return String::new() };
-        let kernel = format!(" Its kernel {} takes {:.1} % of the stage", roof.short_name, roof.share_pct);
-        match &roof.distance {
-            Distance::Reached(text) => format!("{kernel} and reaches {text}, by the shapes{}.", roof.shapes),
-            Distance::Unknown(todo) => {
-                format!("{kernel}. The trace does not show how far it is from the limits of the GPU: {todo}.")
-            }
-        }
+        let distance = match &roof.distance {
+            Distance::Reached(text) => words::Distance::Reached(text),
+            Distance::Unknown(todo) => words::Distance::Unknown(todo),
+        };
+        words::roof(&roof.short_name, Pct(roof.share_pct), distance, roof.shapes)
     }
 }
 
@@ -119,11 +118,12 @@ fn reached(work: &Work, preset: &Preset) -> Option<String> {
             Element::PackedFp4 => "dense FP4",
             _ => preset.precision.as_str(),
         };
-        format!("{name} peak of {} ({:.0} TFLOP/s)", preset.title, peak_tflops(preset, precision)?)
+        let tflops = peak_tflops(preset, precision)?;
+        words::RoofLimit::Arithmetic { precision: name, gpu: &preset.title, tflops }
     } else {
-        format!("memory bandwidth of {} ({} TB/s)", preset.title, preset.memory_tb_per_s)
+        words::RoofLimit::Memory { gpu: &preset.title, tb_per_s: preset.memory_tb_per_s }
     };
-    Some(format!("{share_pct:.0} % of the {limit}"))
+    Some(words::reached(Pct(share_pct), limit))
 }
 
 /// The preset of all devices of the triage.
@@ -140,7 +140,7 @@ fn how_to_measure(view: &View, row: &KernelRow, vendor: Option<Vendor>, has_shap
     let short = row.short_name(view);
     let function = short.split(['<', '(', ' ', '…']).next().unwrap_or(short);
     match vendor {
-        Some(Vendor::Nvidia) => format!("profile it with `ncu --kernel-name regex:{function}`"),
+        Some(Vendor::Nvidia) => words::profile_with_ncu(function),
         Some(Vendor::Amd) => "profile it with `rocprof-compute profile`".to_owned(),
         _ => "profile it with the kernel profiler of the vendor".to_owned(),
     }

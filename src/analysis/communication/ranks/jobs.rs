@@ -14,6 +14,7 @@ use super::log::{RankLog, TIME_COLUMNS};
 use super::rules::Rules;
 use super::{Source, UngroupedFile};
 use crate::ordering;
+use crate::words::ranks as words;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
@@ -106,10 +107,7 @@ fn recorded_rank(log: &RankLog) -> Option<(u32, u32)> {
 
 fn why_rank_is_unknown(log: &RankLog) -> String {
     if log.world_size >= 0 || log.rank >= 0 {
-        return format!(
-            "it claims to be rank {} of {}, which is impossible, and its name has no rank number",
-            log.rank, log.world_size
-        );
+        return words::impossible_rank(log.rank.into(), log.world_size.into());
     }
     "neither the file nor its name gives a rank number, and it has one GPU".to_owned()
 }
@@ -126,7 +124,7 @@ fn file_by_info(log: &RankLog, index: usize, rank: u32, world_size: u32, rules: 
         log: index,
         device,
         order: vec![(0, rank)],
-        label: format!("rank {rank}"),
+        label: words::rank(rank),
         number: Some(rank),
         source: Source::DistributedInfo,
     };
@@ -149,7 +147,7 @@ fn rank_file(log: &RankLog, member: Member, world_size: Option<u32>, [pattern, w
 fn group_of_devices(log: &RankLog, index: usize) -> JobGroup {
     let label = |id: &str| match id.strip_prefix('[').and_then(|id| id.split_once(']')) {
         Some((rank, _)) => rank.to_owned(),
-        None if id.bytes().all(|byte| byte.is_ascii_digit()) => format!("GPU {id}"),
+        None if id.bytes().all(|byte| byte.is_ascii_digit()) => words::gpu(id),
         None => id.to_owned(),
     };
     let labels: Vec<String> = log.devices.iter().map(|id| label(id)).collect();
@@ -238,11 +236,7 @@ impl Grouping<'_> {
     }
 
     fn leave_out_unrelated(&mut self, RankFile { name, member, world_size, .. }: RankFile) {
-        let of_size = world_size.map_or_else(String::new, |size| format!(" of {size}"));
-        let label = member.label;
-        let reason =
-            format!("it is {label}{of_size}, but its name has nothing in common with those of other such ranks");
-        self.leave_out(name, reason);
+        self.leave_out(name, words::unrelated(&member.label, world_size));
     }
 
     /// If a rank occurs twice, separates jobs by the times and ids in their names, unless each rank has its own time.
@@ -269,7 +263,7 @@ impl Grouping<'_> {
         for file in files {
             match latest.last_mut() {
                 Some(last) if last.member.order == file.member.order => {
-                    let reason = format!("{} is already present, from {}", file.member.label, file.name);
+                    let reason = words::already_present(&file.member.label, &file.name);
                     let older = std::mem::replace(last, file);
                     self.leave_out(older.name, reason);
                 }
@@ -283,12 +277,7 @@ impl Grouping<'_> {
         let Some(RankFile { member, world_size, name, .. }) = files.first() else { return };
         let (label, world_size) = (&member.label, *world_size);
         if files.len() == 1 {
-            let reason = match world_size {
-                Some(1) => format!("{label} is the only rank of its job"),
-                Some(size) => format!("{label} is one of {size} ranks, and no other rank of its job is open"),
-                None => format!("its name says {label}, and no other rank of its job is open"),
-            };
-            return self.leave_out(name.clone(), reason);
+            return self.leave_out(name.clone(), words::alone(label, world_size));
         }
         let title = title(&files, self.logs);
         let members = files.into_iter().map(|file| file.member).collect();
@@ -301,5 +290,5 @@ fn title(files: &[RankFile], logs: &[&RankLog]) -> String {
     let shared = files.first().map(|file| file.pattern.clone());
     let shared = shared.filter(|first| files.iter().all(|file| file.pattern == *first));
     let first = files.first().and_then(|file| logs.get(file.member.log)).map_or("", |log| log.file.as_str());
-    shared.unwrap_or_else(|| format!("{first} and {} more", files.len() - 1))
+    shared.unwrap_or_else(|| words::first_and_others(first, files.len() - 1))
 }

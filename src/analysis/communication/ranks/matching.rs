@@ -18,8 +18,8 @@ use super::log::{BEFORE_COLUMNS, CALL_COLUMNS, COUNT_COLUMNS, RankLog, RankWindo
 use super::order::{self, Order};
 use super::rules::Rules;
 use crate::analysis::communication::operations::SEND_RECEIVE;
-use crate::digits::grouped;
 use crate::ordering;
+use crate::words::ranks as words;
 use std::collections::BTreeMap;
 
 /// A rank's index in its job, and one of its calls.
@@ -67,21 +67,13 @@ pub(super) enum Basis {
 impl Basis {
     /// A sentence about so many collectives. `None` if nothing limits the match.
     fn note(self, count: usize) -> Option<String> {
-        let (are, count) = (if count == 1 { "collective is" } else { "collectives are" }, grouped(count as u64));
-        match self {
-            Self::Numbers => None,
-            Self::OrderAndTimes => Some(format!(
-                "{count} {are} matched by the order of the calls, because the traces do not number them; the times of the calls agree."
-            )),
-            Self::Times => Some(format!(
-                "{count} {are} matched by the times of the calls, because the traces do not number them: calls at the same place \
-                 of the order did not run at the same time, so a trace lacks the first ones."
-            )),
-            Self::Order => Some(format!(
-                "{count} {are} matched by the order of the calls, because the traces do not number them. Their times do not show \
-                 whether they belong together: the clocks differ, or a trace lacks calls. In the second case the waiting is wrong."
-            )),
-        }
+        let by = match self {
+            Self::Numbers => return None,
+            Self::OrderAndTimes => words::Matched::OrderAndTimes,
+            Self::Times => words::Matched::Times,
+            Self::Order => words::Matched::Order,
+        };
+        Some(words::matched(count as u64, by))
     }
 }
 
@@ -410,10 +402,7 @@ pub(super) fn unmatched_notes(operations: &[OperationCalls]) -> Vec<String> {
         counts.push(("they are before or after the calls that all traces contain", beyond_overlap));
     }
     ordering::sort_by_key(&mut counts, |(_, count)| std::cmp::Reverse(*count));
-    counts
-        .into_iter()
-        .map(|(reason, count)| format!("{} calls are not matched: {reason}.", grouped(count as u64)))
-        .collect()
+    counts.into_iter().map(|(reason, count)| words::unmatched(count as u64, reason)).collect()
 }
 
 /// One sentence per reason why calls were matched, unless the traces number them.

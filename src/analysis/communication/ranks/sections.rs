@@ -7,6 +7,7 @@ use crate::analysis::communication::{percent, skews_pct};
 use crate::analysis::section::{Pct, Sections, TypedSection, section};
 use crate::ordering;
 use crate::trace::Ns;
+use crate::words::ranks as words;
 use std::cmp::Reverse;
 
 section! {
@@ -120,7 +121,7 @@ pub(super) fn sections(jobs: &[Job], calls_of_jobs: &[Vec<OperationCalls>], ungr
     }
     for (job, operations) in jobs.iter().zip(calls_of_jobs) {
         let several = jobs.len() > 1;
-        let with_title = |limit: &str| if several { format!("{}: {limit}", job.title) } else { limit.to_owned() };
+        let with_title = |limit: &str| if several { words::of_job(&job.title, limit) } else { limit.to_owned() };
         let clipped = (job.windows == WindowSelection::All && job.matched > 0).then_some(CLIPPED_CALLS);
         ranks.limits.extend(job.windows.note().into_iter().chain(clipped).map(with_title));
         ranks.limits.extend(job.limits.iter().map(|limit| with_title(limit)));
@@ -141,7 +142,7 @@ pub(super) fn sections(jobs: &[Job], calls_of_jobs: &[Vec<OperationCalls>], ungr
     }
     files.rows.extend(ungrouped.iter().map(|UngroupedFile { file, reason }| RankFileRow {
         file: file.clone(),
-        remarks: Some(format!("not grouped: {reason}")),
+        remarks: Some(words::not_grouped(reason)),
         ..RankFileRow::default()
     }));
     if jobs.iter().flat_map(|job| &job.ranks).any(|rank| rank.experts.is_some()) {
@@ -267,7 +268,7 @@ impl<'a> OperationSums<'a> {
             job: job.title.clone(),
             op_name: self.calls.operation.clone(),
             process_group: self.group(),
-            group_ranks: size.map_or_else(|| ranks.to_string(), |size| format!("{ranks} of {size}")),
+            group_ranks: words::group_ranks(ranks, size),
             calls_matched: self.calls.matched,
             calls_unmatched: self.calls.unmatched,
             total_time_ns: Ns(self.total_ns),

@@ -9,8 +9,8 @@ use super::matching::{OperationCalls, match_notes, unmatched_notes};
 use super::rules::Rules;
 use super::{Job, Rank, RankInput, SlowKernel, Source, TimeParts, WindowSelection};
 use crate::analysis::communication::percent;
-use crate::digits::grouped;
 use crate::rules::names;
+use crate::words::ranks as words;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -238,23 +238,16 @@ fn limits(group: &JobGroup, inputs: &[RankInput], operations: &[OperationCalls])
     let mut limits = Vec::new();
     let open = group.members.len();
     if let Some(world) = group.world_size.filter(|world| *world as usize > open) {
-        limits.push(format!(
-            "{open} of {world} ranks are open: if a missing rank arrives last, waiting for it counts as transfer."
-        ));
+        limits.push(words::missing_ranks(open, world));
     }
     if let Some(member) = group.members.first().filter(|member| member.source == Source::FileName) {
-        limits.push(format!(
-            "Ranks are grouped by file names only ({}), which may be wrong.",
-            inputs.get(member.log).map_or("", |input| input.log.file.as_str())
-        ));
+        limits.push(words::grouped_by_names(inputs.get(member.log).map_or("", |input| input.log.file.as_str())));
     }
     limits.extend(group.doubt.map(str::to_owned));
     let of_job: BTreeSet<usize> = group.members.iter().map(|member| member.log).collect();
     let is_in_job = |index: &usize| of_job.contains(index);
     let incomplete = inputs.iter().enumerate().filter(|(index, input)| input.log.is_cut_short && is_in_job(index));
-    limits.extend(incomplete.map(|(_, RankInput { log, .. })| {
-        format!("{} is cut short or damaged: other ranks may seem to wait for the missing part.", log.file)
-    }));
+    limits.extend(incomplete.map(|(_, RankInput { log, .. })| words::cut_short(&log.file)));
     let matched = || operations.iter().filter(|calls| calls.matched > 0);
     if matched().any(|calls| calls.group.is_empty()) {
         limits.push(
@@ -267,13 +260,11 @@ fn limits(group: &JobGroup, inputs: &[RankInput], operations: &[OperationCalls])
     let logs = || group.members.iter().filter_map(|member| inputs.get(member.log)).map(|input| input.log);
     let dropped: i64 = logs().map(|log| log.left_out.max(0)).fold(0, i64::saturating_add);
     if dropped > 0 {
-        limits.push(format!("The last {} calls of long traces are not compared.", grouped(dropped.unsigned_abs())));
+        limits.push(words::left_out_calls(dropped.unsigned_abs()));
     }
     let multi_device = logs().filter(|log| log.devices.len() > 1 && group.world_size.is_some()).count();
     if multi_device > 0 {
-        limits.push(format!(
-            "{multi_device} files have work on several GPUs: the busiest one is taken as the rank's GPU."
-        ));
+        limits.push(words::several_gpus(multi_device));
     }
     if logs().any(|log| log.replays > 0) {
         limits.push("Communication in CUDA graphs that were traced as a whole is not visible.".to_owned());

@@ -9,6 +9,7 @@ use super::{Fusion, Status};
 use crate::analysis::section::{Answer, Pct, Place, Section, TypedSection, section};
 use crate::analysis::structure::stages::Stage;
 use crate::trace::Ns;
+use crate::words::triage_rows::{self as words, Limit};
 
 section! {
     /// Known fusions that are active, split or absent.
@@ -82,44 +83,24 @@ fn row(fusion: &Fusion, pattern: &Pattern, run: &Deployment, roofs: &Roofs) -> T
 }
 
 fn rationale(fusion: &Fusion, pattern: &Pattern, run: &Deployment) -> String {
-    let launches = match fusion.launches {
-        1 => "1 launch".to_owned(),
-        launches => format!("{launches} launches"),
-    };
     let finding = match fusion.status {
-        Status::Active => format!("Already fused: {launches}."),
-        Status::Split if pattern.origin == Origin::General => {
-            format!("The parts run separately, one after the other, in {launches}.")
-        }
-        Status::Split => {
-            format!("The parts run separately, one after the other, in {launches}; this framework has a fused path.")
-        }
-        Status::InFlight => {
-            format!("The parts run separately in {launches}; the fused path is proposed upstream but not merged.")
-        }
-        Status::NotApplicable => {
-            format!("The parts run separately in {launches}; the fused path {}.", limit(fusion, pattern, run))
-        }
+        Status::Active => words::Fusion::Active,
+        Status::Split if pattern.origin == Origin::General => words::Fusion::Split,
+        Status::Split => words::Fusion::SplitOfFramework,
+        Status::InFlight => words::Fusion::InFlight,
+        Status::NotApplicable => words::Fusion::NotApplicable(limit(fusion, pattern, run)),
     };
-    let prs: Vec<String> = pattern.prs.iter().map(|pr| format!("#{pr}")).collect();
-    let prs = if prs.is_empty() { String::new() } else { format!(" Pull request {}.", prs.join(", ")) };
-    format!("{finding} {}{prs}", pattern.note)
+    words::rationale(&finding, fusion.launches, &pattern.note, &pattern.prs)
 }
 
 /// Why the fused path does not apply.
-fn limit(fusion: &Fusion, pattern: &Pattern, run: &Deployment) -> String {
+fn limit(fusion: &Fusion, pattern: &Pattern, run: &Deployment) -> Limit {
     match (pattern.max_tokens, run.too_many_tokens(pattern, fusion.stage)) {
-        (Some(limit), Some(tokens)) if run.has_hardware_for(pattern) => {
-            format!("takes at most {limit} tokens, and every step here has at least {tokens}")
+        (Some(limit), Some(least)) if run.has_hardware_for(pattern) => Limit::Tokens { limit, least },
+        _ if let Some(limit_mib) = run.too_large_messages(pattern, fusion.messages) => {
+            Limit::Messages { limit_mib, bytes: fusion.messages.bytes.unwrap_or_default() as f64 }
         }
-        _ if let Some(limit) = run.too_large_messages(pattern, fusion.messages) => {
-            let bytes = fusion.messages.bytes.unwrap_or_default() as f64;
-            format!("takes messages of at most {limit} MiB here, and these have {:.1} MiB", bytes / f64::from(1 << 20))
-        }
-        _ if !run.has_device_for(pattern) => format!("is for {} only", pattern.devices.join(", ")),
-        _ => {
-            let vendors: Vec<&str> = pattern.hardware.iter().map(|vendor| vendor.label()).collect();
-            format!("is for {} only", vendors.join(" and "))
-        }
+        _ if !run.has_device_for(pattern) => Limit::Devices(pattern.devices.clone()),
+        _ => Limit::Vendors(pattern.hardware.iter().map(|vendor| vendor.label()).collect()),
     }
 }

@@ -12,7 +12,8 @@ use super::view::View;
 use crate::analysis::section::{Answer, Stated, TypedSection, section};
 use crate::analysis::structure::stages::{Stage, count_stage_conflicts, steps};
 use crate::ordering::VecMap;
-use crate::trace::{DeviceId, Ns};
+use crate::trace::{DeviceId, Ms, Ns, Pct};
+use crate::words::triage_summary as words;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -80,13 +81,9 @@ pub(crate) fn table(
 
 fn figures(view: &View) -> TriageSummaryFigures {
     let parallel = tensor_parallel(view.server, view.framework, view.trace);
-    let estimate = |is_certain| if is_certain { "" } else { "an estimate from " };
     let arguments = view.server.relevant_arguments();
     let devices = view.trace.devices.iter().filter(|device| view.options.selects(&device.id));
-    let devices = devices.map(|device| match device.name.as_str() {
-        "" => format!("id {}", device.id),
-        name => format!("{} ({name})", device.id),
-    });
+    let devices = devices.map(|device| words::device(&device.id, &device.name));
     let devices = devices.collect::<Vec<_>>().join(", ");
     let basis = if view.has_mapping {
         "a pair: times and streams come from this trace, call sites from the mapping traces"
@@ -100,7 +97,7 @@ fn figures(view: &View) -> TriageSummaryFigures {
         model: view.server.model(),
         role: view.server.role().map(|role| role.label().to_owned()),
         tp_size: parallel.as_ref().map(|parallel| parallel.size),
-        tp_size_from: parallel.map(|size| format!("{}{}", estimate(size.is_certain), size.source)),
+        tp_size_from: parallel.map(|size| words::size_from(&size.source, size.is_certain)),
         arguments: (!arguments.is_empty()).then(|| arguments.join("\n")),
         devices: (!devices.is_empty()).then_some(devices),
         overlap_basis: has_work.then(|| basis.to_owned()),
@@ -121,25 +118,26 @@ fn dominated_by(
     const MIN_DOMINANT_IDLE_PCT: f64 = 50.0;
     let of_stage = || rows.iter().enumerate().filter(|(_, row)| row.stage == stage);
     let (index, largest) = of_stage().max_by_key(|(_, row)| (row.elapsed_ns, Reverse(row.name.as_str())))?;
-    let reached = roofs.reached(index).map_or_else(String::new, |reached| format!(", at {reached}"));
+    let reached = roofs.reached(index);
+    let kernel = largest.short_name(view);
     let rows: Vec<&KernelRow> = of_stage().map(|(_, row)| row).collect();
-    let (kernel, share) = (largest.short_name(view), percent(Ns(largest.elapsed_ns), elapsed));
     let work = if rows.iter().any(|row| row.has_shifted_durations) {
-        "unknown, because durations in graph replays do not belong to their kernel names".to_owned()
+        words::Work::Unknown
     } else {
-        format!("{}; largest kernel {kernel} ({share:.1} %{reached})", largest_categories(&rows, elapsed))
-    };
-    Some(match idle_pct(stage, overlaps) {
-        None => work,
-        Some(idle) if idle < MIN_DOMINANT_IDLE_PCT => {
-            format!("{work}; GPU idle {idle:.1} % of busy and idle time")
+        words::Work::Known {
+            categories: largest_categories(&rows, elapsed),
+            largest_kernel: kernel,
+            share: Pct(percent(Ns(largest.elapsed_ns), elapsed)),
+            reached,
         }
-        Some(idle) => format!("GPU idle {idle:.1} % of busy and idle time; share of the work: {work}"),
-    })
+    };
+    let idle = idle_pct(stage, overlaps);
+    let is_mostly_idle = idle.is_some_and(|idle| idle >= MIN_DOMINANT_IDLE_PCT);
+    Some(words::dominated_by(&work, idle.map(Pct), is_mostly_idle))
 }
 
 /// The largest category, and others with at least 10 %.
-fn largest_categories(rows: &[&KernelRow], elapsed: Ns) -> String {
+fn largest_categories<'a>(rows: &[&'a KernelRow], elapsed: Ns) -> Vec<(&'a str, Pct)> {
     const MAX_NAMED: usize = 3;
     const MIN_PCT: f64 = 10.0;
     let mut sums = VecMap::new();
@@ -149,7 +147,7 @@ fn largest_categories(rows: &[&KernelRow], elapsed: Ns) -> String {
     sums.sort_by_key(|(_, sum)| Reverse(*sum));
     let shares = sums.into_iter().map(|(category, sum)| (category, percent(Ns(sum), elapsed)));
     let named = shares.enumerate().filter(|(index, (_, share))| *index == 0 || *share >= MIN_PCT).take(MAX_NAMED);
-    named.map(|(_, (category, share))| format!("{category} {share:.1} %")).collect::<Vec<_>>().join(", ")
+    named.map(|(_, (category, share))| (category, Pct(share))).collect()
 }
 
 /// The idle share of a stage in the overlap table, without pauses.
@@ -163,20 +161,16 @@ fn unmatched(view: &View) -> Option<String> {
     let text = view.options.pid_substring.as_ref()?;
     let ids: Vec<&str> = view.trace.devices.iter().map(|device| device.id.as_str()).collect();
     let has_match = ids.iter().any(|id| view.options.selects(id));
-    (!has_match && !ids.is_empty())
-        .then(|| format!("No device id contains {text:?}; the trace has {}.", ids.join(", ")))
+    (!has_match && !ids.is_empty()).then(|| words::unmatched(text, &ids))
 }
 
 /// A warning if prefill and decode workers of one deployment are mixed: the sums of their times are meaningless.
 fn workers_mixed(view: &View, times: &Times) -> Option<String> {
-    const ADVICE: &str = "Profile and triage prefill and decode workers separately.";
     if let Some(role) = view.server.role() {
         let other = if role == Role::Prefill { Stage::Decode } else { Stage::Prefill };
         let foreign = times.of_stage(other).duration;
-        return (foreign > Ns::ZERO).then(|| {
-            let (role, other, share) = (role.label(), other.label(), percent(foreign, times.total_duration()));
-            format!("The arguments belong to a {role}, but {share:.1} % of the GPU time is {other}. {ADVICE}")
-        });
+        let share = || Pct(percent(foreign, times.total_duration()));
+        return (foreign > Ns::ZERO).then(|| words::other_role(role.label(), other.label(), share()));
     }
     let exclusive_device = |stage: Stage| {
         let runs_only_stage = |device: &DeviceId| {
@@ -186,9 +180,7 @@ fn workers_mixed(view: &View, times: &Times) -> Option<String> {
         times.devices().into_iter().find(runs_only_stage).map(|device| device_id(view, device))
     };
     let (prefill, decode) = (exclusive_device(Stage::Prefill)?, exclusive_device(Stage::Decode)?);
-    Some(format!(
-        "Device {prefill} runs only prefill and device {decode} only decode: the trace has two workers. {ADVICE}"
-    ))
+    Some(words::two_workers(&prefill, &decode))
 }
 
 fn device_id(view: &View, device: DeviceId) -> String {
@@ -199,10 +191,7 @@ fn device_id(view: &View, device: DeviceId) -> String {
 fn merged_ranks(view: &View) -> Option<String> {
     let devices = view.trace.devices.iter().filter(|device| view.options.selects(&device.id));
     let labels: BTreeSet<&str> = devices.filter_map(|device| rank_label(&device.id)).collect();
-    (labels.len() > 1).then(|| {
-        let (count, labels) = (labels.len(), labels.into_iter().collect::<Vec<_>>().join(", "));
-        format!("{count} ranks were merged into this file ({labels}): times are sums over all ranks.")
-    })
+    (labels.len() > 1).then(|| words::merged_ranks(&labels.into_iter().collect::<Vec<_>>()))
 }
 
 /// A warning if the devices work for very different times; ranks that share work should take equally long.
@@ -214,20 +203,14 @@ fn uneven_devices(view: &View, times: &Times) -> Option<String> {
     let idlest = devices.iter().copied().min_by_key(|device| (time(*device), *device))?;
     let (max, min) = (time(busiest).0 as f64, time(idlest).0 as f64);
     (max - min > MAX_DIFFERENCE * max).then(|| {
-        let (max_ms, min_ms) = (max / 1e6, min / 1e6);
         let (busiest, idlest) = (device_id(view, busiest), device_id(view, idlest));
-        format!(
-            "Devices differ: {busiest} is busy for {max_ms:.3} ms, {idlest} for only {min_ms:.3} ms, more than 20 % less."
-        )
+        words::uneven_devices((&busiest, Ms(max / 1e6)), (&idlest, Ms(min / 1e6)))
     })
 }
 
 fn stage_conflict(view: &View) -> Option<String> {
     let (conflicts, annotated) = count_stage_conflicts(&steps(view.trace), view.file_stage);
-    (conflicts > 0).then(|| {
-        let stage = view.file_stage.label();
-        format!("The file name indicates the stage {stage}, but {conflicts} of {annotated} annotated steps have another stage.")
-    })
+    (conflicts > 0).then(|| words::stage_conflict(view.file_stage.label(), conflicts, annotated))
 }
 
 /// A warning if graph replays hide the call sites of ops, with the way to get them.
@@ -237,16 +220,9 @@ fn replayed(view: &View) -> Option<String> {
         all += 1;
         replayed += u64::from(view.call_sites.of_op(op).is_some_and(|site| site.resolution == Resolution::Replay));
     }
-    (replayed > 0).then(|| {
-        let share = 100.0 * replayed as f64 / all as f64;
-        let advice = if view.has_mapping {
-            "The mapping traces have no kernels with these names.".to_owned()
-        } else {
-            let flags = view.framework.without_graphs();
-            format!("Capture the same work again with {flags}, and pass that trace as mapping trace (--mapping-input).")
-        };
-        format!("{share:.1} % of the ops are graph replays: the table shows the call site of the replay, not their own. {advice}")
-    })
+    let share = Pct(100.0 * replayed as f64 / all as f64);
+    let without_graphs = (!view.has_mapping).then(|| view.framework.without_graphs());
+    (replayed > 0).then(|| words::replayed(share, without_graphs.as_deref()))
 }
 
 #[cfg(test)]

@@ -1,0 +1,77 @@
+//! What limits the figures of steps, from counts and from the thresholds with which steps were found.
+
+use super::{counted, percent_0};
+use crate::digits::grouped;
+use crate::trace::Fraction;
+
+/// Steps that are cut by the window.
+pub(crate) fn cut(steps: u64) -> String {
+    format!("{} cut by the window and excluded.", counted(steps, "step is", "steps are"))
+}
+
+/// Steps of the start of the program.
+pub(crate) fn starting(steps: u64) -> String {
+    format!(
+        "{} while the program starts, and no figure here has them. Steps over time lists them.",
+        counted(steps, "step begins", "steps begin")
+    )
+}
+
+/// Marked steps without GPU work.
+pub(crate) fn without_work(steps: u64) -> String {
+    format!("{} more steps are marked, but the file contains no GPU work of them.", grouped(steps))
+}
+
+/// Tokens that follow from the shapes of products. `equal`: the share of the rows that agree at least.
+pub(crate) fn tokens_by_shapes(equal: Fraction) -> String {
+    format!(
+        "Tokens that no annotation states are the rows of the matrix products, of which at least {} in the step agree. \
+         Padding counts.",
+        percent_0(equal)
+    )
+}
+
+/// Steps by the order of kernels. `equal`: the share of the steps with the same number of layers.
+pub(crate) fn inferred(equal: Fraction) -> String {
+    format!(
+        "No annotation marks steps. They are inferred from the order of the kernels: two of LM head, sampling, copy of \
+         the tokens to the host, and embedding mark the end of a step, and at least {} of the steps have the same \
+         number of layers. The stage follows from the names of the attention kernels.",
+        percent_0(equal)
+    )
+}
+
+/// Steps by an even distance. `even`: the share of the distances that are equal.
+pub(crate) fn periods(are_replays: bool, even: Fraction) -> String {
+    format!(
+        "No annotation marks steps. They are inferred from {}, in which at least {} of the distances, counted in GPU ops, are equal, \
+         and which hold an optimizer, equal layers or a graph that was traced as a whole.",
+        if are_replays { "graphs that are replayed" } else { "kernels that repeat" },
+        percent_0(even)
+    )
+}
+
+/// Steps by calls of the optimizer.
+pub(crate) const OPTIMIZER: &str = "The ranges of the profiler hold several steps each. A step ends with a call of the optimizer; all \
+     parts between these calls but the first run the same kernels.";
+
+/// Steps by a Python function.
+pub(crate) const FRAMES: &str = "No annotation marks steps. They are the calls of the Python function of the engine that runs a step \
+     (patterns/step_frames.json). The stage follows from the names of the attention kernels.";
+
+/// Steps by words in the names of ranges. `covered`: the share of the GPU ops that were launched in them.
+pub(crate) fn word_ranges(covered: Fraction) -> String {
+    format!(
+        "Steps are ranges whose names contain the word prefill, extend or decode, and in which at least {} of the GPU ops \
+         were launched.",
+        percent_0(covered)
+    )
+}
+
+/// Steps by numbered ranges.
+pub(crate) fn numbered_ranges(covered: Fraction) -> String {
+    format!(
+        "Steps are numbered ranges (patterns/step_frames.json), in which at least {} of the GPU ops were launched.",
+        percent_0(covered)
+    )
+}
