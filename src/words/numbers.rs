@@ -95,6 +95,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_share_reads_the_same_as_a_fraction_and_in_per_cent() {
+        assert_eq!((percent_1(Fraction(0.612)), percent_1(Pct(61.2))), ("61.2 %".into(), "61.2 %".into()));
+        assert_eq!((percent_0(Pct(61.5)), percents_1(Pct(1.0), Pct(100.0))), ("62 %".into(), "1.0 to 100.0 %".into()));
+    }
+
+    #[test]
+    fn amounts_have_as_many_digits_as_they_need() {
+        assert_eq!([8_192.0, 31.5].map(mean_count), ["8,192", "31.5"]);
+        assert_eq!([9.94, 9.95, 1_204.4].map(short), ["9.9", "10", "1,204"]);
+        assert_eq!([0.994, 1.5].map(short_part), ["0.99", "1.5"]);
+        assert_eq!([3.35, 8.0, 2.5].map(trimmed), ["3.35", "8", "2.5"]);
+        assert_eq!([12.0, 24_600.0, 2e6, 3.5e9].map(bytes), ["12 bytes", "24.6 kB", "2.0 MB", "3.5 GB"]);
+    }
+
+    #[test]
     fn digits_keeps_three_significant_digits_and_all_integer_digits() {
         for (value, want) in [
             (0.0, "0"),

@@ -182,6 +182,23 @@ impl SentenceUnit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::Us;
+
+    #[test]
+    fn a_time_in_a_sentence_has_the_digits_of_a_glance() {
+        let times = [2_104.0, 1_000.0, 999.96, 1.25, 0.12, 0.0].map(|ms| time(Ms(ms)));
+        assert_eq!(times, ["2.10 s", "1.00 s", "1000.0 ms", "1.2 ms", "120 us", "0 us"]);
+        assert_eq!((time_of(Ns(1_500_000)), time_per_step(Ms(1.5))), ("1.5 ms".into(), "1.5 ms a step".into()));
+    }
+
+    #[test]
+    fn all_numbers_of_a_sentence_have_the_unit_of_its_first() {
+        let step = SentenceUnit::of(Ms(18.9));
+        assert_eq!((step.text(Ms(18.9)), step.amount(Us(450.0))), ("18.9 ms".into(), 0.45));
+        let layer = SentenceUnit::of_layer(Us(9_999.0));
+        assert_eq!((layer.text(Us(9_999.0)), layer.text(Us(5.0))), ("9,999 us".into(), "5.0 us".into()));
+        assert_eq!(SentenceUnit::of_layer(Us(10_000.0)).text(Us(10_000.0)), "10.0 ms");
+    }
 
     #[test]
     fn the_ends_of_a_range_have_three_digits_of_its_length() {

@@ -18,8 +18,22 @@ const MIN_WHOLE: f64 = 0.95;
 
 /// `Decode: 1 step of 10.4 ms, batch 32, floor 4.1 ms, GPU busy 93.5 %`.
 pub(super) fn unit(subject: &Subject, text: &mut Sentences) {
-    let steps = if CODE_IS_BUILT { Steps::rows(&subject.run.sections) } else { Vec::new() };
-    let mut rows: Vec<(usize, StepRow)> = steps.into_iter().enumerate().collect();
+    // The page's first module has no sections.
+    if CODE_IS_BUILT && steps(subject, text) {
+        return;
+    }
+    match subject.run.wall.source {
+        WallSource::Window => covered_work(subject, text),
+        source => {
+            let busy = Fraction(subject.run.wall.busy_share);
+            text.push(words::busy_of_wall(busy, source == WallSource::Given), Some(("devices", None)));
+        }
+    }
+}
+
+/// Adds the steps of the stages with most time, in the order of the section; false without steps.
+fn steps(subject: &Subject, text: &mut Sentences) -> bool {
+    let mut rows: Vec<(usize, StepRow)> = Steps::rows(&subject.run.sections).into_iter().enumerate().collect();
     ordering::sort_by_key(&mut rows, |(_, row)| Reverse(row.total_ns));
     rows.truncate(subject.thresholds.max_stages);
     ordering::sort_by_key(&mut rows, |(index, _)| *index);
@@ -31,16 +45,7 @@ pub(super) fn unit(subject: &Subject, text: &mut Sentences) {
         };
         steps_of_stage(subject, *index, row, place, text);
     }
-    if !rows.is_empty() {
-        return;
-    }
-    match subject.run.wall.source {
-        WallSource::Window => covered_work(subject, text),
-        source => {
-            let busy = Fraction(subject.run.wall.busy_share);
-            text.push(words::busy_of_wall(busy, source == WallSource::Given), Some(("devices", None)));
-        }
-    }
+    !rows.is_empty()
 }
 
 fn steps_of_stage(subject: &Subject, index: usize, row: &StepRow, place: words::Place, text: &mut Sentences) {

@@ -270,3 +270,17 @@ fn code_of_host(code: Option<CodeOnPath>) -> String {
         format!("; of the host's time on the critical path most is in {}, {}", code.place, code.time())
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_begins_with_a_capital_alone_and_without_in_a_sentence() {
+        for known in TITLES {
+            assert!(known.starts_with(|letter: char| letter.is_ascii_lowercase()), "{known}");
+            assert_eq!(title_in_sentence(&title(known)), known);
+        }
+        assert_eq!(title_in_sentence("FP32 matrix products on CUDA cores"), "FP32 matrix products on CUDA cores");
+    }
+}

@@ -8,8 +8,8 @@ pub(crate) const TITLE: &str = "copies from or to pageable memory";
 
 pub(crate) fn evidence(amount: Amount, copies: u64) -> String {
     format!(
-        "{amount}: no kernel runs during these copies; {} use pageable host memory. At most all of it is saved, if other work runs meanwhile; \
-         how much faster the copies are from pinned memory is not in the trace",
+        "{amount}: no kernel runs during these copies; {} use pageable host memory. At most all of it is saved, if other work runs \
+         meanwhile; how much faster the copies are from pinned memory is not in the trace",
         counted(copies, "copy", "copies"),
     )
 }
