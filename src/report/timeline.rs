@@ -259,6 +259,7 @@ impl Hatching {
             "compiling" => Self::Horizontal,
             "start_up" => Self::Squared,
             "unseen" => Self::Crossed,
+            "no_requests" => Self::Dotted,
             _ => Self::Dotted,
         }
     }

@@ -12,6 +12,7 @@
 
 mod book;
 pub mod category_words;
+mod code_name;
 mod editing;
 pub mod engines;
 mod file;
@@ -36,6 +37,7 @@ pub use phase_map::PhaseMap;
 pub use step_frames::{is_numbered_step, is_step_frame};
 pub use training::{TrainingPart, is_optimizer_kernel, training_part_of_code, training_part_of_range};
 pub use usage::{RuleUse, Usage};
+pub(crate) use waiting_code::RequestCode;
 pub use waiting_code::{is_waiting_code, waiting_function};
 
 /// The category of the time in which a device runs nothing. gputrc2graph uses the same name.

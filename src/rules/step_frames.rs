@@ -1,40 +1,19 @@
 //! Names that mark steps (`patterns/step_frames.json`): Python functions of serving engines that run one step, and words of numbered
 //! ranges. A name costs one comparison of its end for each function, or of its beginning for each word.
 
+use super::code_name::CodeName;
 use crate::json::{self, embedded, from_json};
 use std::sync::LazyLock;
 
 #[derive(Debug)]
-struct StepFrame {
-    file: String,
-    function: String,
-}
-from_json!(strict StepFrame { file, function });
-
-#[derive(Debug)]
 struct StepFrames {
-    frames: Vec<StepFrame>,
+    frames: Vec<CodeName>,
     numbered: Vec<String>,
 }
 from_json!(StepFrames { frames, numbered });
 
 static FRAMES: LazyLock<StepFrames> =
     LazyLock::new(|| embedded(json::read(include_str!("../../patterns/step_frames.json"))));
-
-impl StepFrame {
-    /// `name` is `PATH/FILE(LINE): FUNCTION`.
-    fn matches(&self, name: &[u8]) -> bool {
-        let before = name.strip_suffix(self.function.as_bytes()).and_then(|rest| rest.strip_suffix(b"): "));
-        let before = before.map(without_line).and_then(|rest| rest.strip_suffix(b"("));
-        let folder = before.and_then(|rest| rest.strip_suffix(self.file.as_bytes()));
-        folder.is_some_and(|folder| folder.last().is_none_or(|byte| *byte == b'/' || *byte == b'\\'))
-    }
-}
-
-fn without_line(text: &[u8]) -> &[u8] {
-    let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
-    text.get(..text.len() - digits).unwrap_or_default()
-}
 
 /// Whether a Python frame of this name runs one step of a serving engine.
 ///

@@ -1,5 +1,7 @@
-//! Names of functions and ops in which a thread only waits for another thread or process (`patterns/waiting_code.json`).
+//! Names of functions and ops in which a thread only waits for another thread or process, and of functions of serving engines that wait
+//! for requests (`patterns/waiting_code.json`).
 
+use super::code_name::CodeName;
 use crate::json::{self, embedded, from_json};
 use std::sync::LazyLock;
 
@@ -9,8 +11,12 @@ struct WaitingCode {
     functions: Vec<String>,
     /// A part of the name of a range.
     ops: Vec<String>,
+    /// Functions of serving engines that wait for requests, if a function blocks in them.
+    takes_requests: Vec<CodeName>,
+    /// Functions of serving engines that run only without requests.
+    without_requests: Vec<CodeName>,
 }
-from_json!(strict WaitingCode { functions, ops });
+from_json!(WaitingCode { functions, ops, takes_requests, without_requests });
 
 static WORDS: LazyLock<WaitingCode> =
     LazyLock::new(|| embedded(json::read(include_str!("../../patterns/waiting_code.json"))));
@@ -38,4 +44,29 @@ pub fn waiting_function(name: &[u8]) -> Option<&'static str> {
 /// ```
 pub fn is_waiting_code(name: &str) -> bool {
     waiting_function(name.as_bytes()).is_some() || WORDS.ops.iter().any(|part| name.contains(part.as_str()))
+}
+
+/// What a function tells about the requests of a serving engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RequestCode {
+    /// The engine has no request while a function blocks in it.
+    Takes,
+    /// It runs only without requests.
+    Without,
+    /// A thread waits in it, for whatever it is.
+    Blocks,
+}
+
+impl RequestCode {
+    /// The kind of the function with this raw name; `None` for others.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        let is_one_of = |names: &[CodeName]| names.iter().any(|known| known.matches(name.as_bytes()));
+        if is_one_of(&WORDS.takes_requests) {
+            Some(Self::Takes)
+        } else if is_one_of(&WORDS.without_requests) {
+            Some(Self::Without)
+        } else {
+            waiting_function(name.as_bytes()).map(|_| Self::Blocks)
+        }
+    }
 }

@@ -28,6 +28,7 @@ mod op_rows;
 mod ops;
 mod optional_tables;
 mod packed_code;
+mod request_waits;
 mod shaped_ops;
 mod spans;
 mod start_ups;
@@ -67,6 +68,7 @@ pub use optional_tables::{
     ALLOCATED_MEMORY, Collective, GraphReplay, HostWait, Job, MemoryTraffic, MetricSeries, NO_SOURCE, ProcessGroup,
 };
 pub use packed_code::{CodeEvent, CodeKind, LongestCode, PackedCode};
+pub use request_waits::RequestWaits;
 pub use shaped_ops::{Argument, Element, MAX_SHAPED_OPS, MAX_SHAPES, OpShape, ShapedOp, ShapedOps};
 pub use spans::{Span, Spans};
 pub use start_ups::{LoadSum, StartUp, StartUps};
@@ -210,6 +212,8 @@ pub struct Trace {
     pub blocking_sites: Arc<BlockingSites>,
     /// When host threads compiled code, if it was looked up.
     pub compilations: Arc<HostTimes>,
+    /// When a serving engine had no request, if it was looked up.
+    pub request_waits: Arc<RequestWaits>,
     /// When host threads ran the parts of a training step, if CPU ops tell and it was looked up. A window has those of the whole trace.
     pub training: Arc<TrainingCode>,
     /// Work that the trace does not contain, if it was looked up.

@@ -175,6 +175,7 @@ impl Trace {
             packed_code: None,
             blocking_sites: self.blocking_sites.clone(),
             compilations: self.compilations.clone(),
+            request_waits: self.request_waits.clone(),
             training: self.training.clone(),
             unrecorded_work: self.unrecorded_work.part(|row| kept.new_index(row)),
             launches_of_dropped_ops: Vec::new(),

@@ -12,13 +12,14 @@ use super::late_gaps::late_intervals;
 use super::launch_code::LaunchCodeSearch;
 use crate::analysis::replay::code::code_timelines;
 use crate::rules::signals::Signals;
-use crate::rules::{TrainingPart, training_part_of_code};
+use crate::rules::{RequestCode, TrainingPart, training_part_of_code};
 use crate::trace::{
-    CategoryEvidence, CodeEvent, CodeKind, HostInterval, HostTimes, Names, PackedCode, Span, Spans, Trace, TrainingCode,
+    CategoryEvidence, CodeEvent, CodeKind, HostInterval, HostTimes, Names, PackedCode, RequestWaits, Span, Spans,
+    Trace, TrainingCode,
 };
 use std::sync::Arc;
 
-/// Fills [`Trace::blocking_sites`], [`Trace::late_code`], [`Trace::launch_code`], [`Trace::compilations`], [`Trace::code_timelines`] and [`Trace::training`].
+/// Fills [`Trace::blocking_sites`], [`Trace::late_code`], [`Trace::launch_code`], [`Trace::compilations`], [`Trace::request_waits`], [`Trace::code_timelines`] and [`Trace::training`].
 pub fn look_up_code(trace: &mut Trace) {
     // Taken so that the search can read it while it fills the trace.
     let packed = trace.packed_code.take();
@@ -42,11 +43,13 @@ fn search(trace: &mut Trace, packed: Option<&PackedCode>) {
     let mut late = LateCodeSearch::new(&late);
     let compiles = compiling_ops(&ops);
     let mut compilations = Vec::new();
+    let mut requests = RequestSearch::new(&functions);
     // A function without a line, such as a module, counts for its caller.
     let has_line: Vec<bool> = functions.iter().map(|name| name.contains("): ")).collect();
     each_event(trace, packed, &mut |event| {
         sites.add(event);
         launches.add(event);
+        requests.add(event);
         if event.kind == CodeKind::Op && compiles.get(event.name.0 as usize) == Some(&true) {
             compilations.push(event.time);
         }
@@ -60,6 +63,40 @@ fn search(trace: &mut Trace, packed: Option<&PackedCode>) {
     trace.category_evidence = CategoryEvidence::default();
     trace.late_code = Arc::new(late.finish(functions, ops));
     trace.compilations = Arc::new(HostTimes::union_of(compilations));
+    trace.request_waits = Arc::new(requests.finish());
+}
+
+/// Finds when a serving engine had no request.
+struct RequestSearch {
+    /// By function; empty without a function of an engine that takes requests.
+    kinds: Vec<Option<RequestCode>>,
+    takes: Vec<HostInterval>,
+    without: Vec<HostInterval>,
+    blocks: Vec<HostInterval>,
+}
+
+impl RequestSearch {
+    fn new(functions: &Names) -> Self {
+        let mut kinds: Vec<Option<RequestCode>> = functions.iter().map(RequestCode::of).collect();
+        if !kinds.iter().flatten().any(|kind| *kind != RequestCode::Blocks) {
+            kinds.clear();
+        }
+        Self { kinds, takes: Vec::new(), without: Vec::new(), blocks: Vec::new() }
+    }
+
+    fn add(&mut self, event: CodeEvent) {
+        let kind = self.kinds.get(event.name.0 as usize).copied().flatten();
+        match kind.filter(|_| event.kind == CodeKind::Function) {
+            Some(RequestCode::Takes) => self.takes.push(event.time),
+            Some(RequestCode::Without) => self.without.push(event.time),
+            Some(RequestCode::Blocks) => self.blocks.push(event.time),
+            None => {}
+        }
+    }
+
+    fn finish(self) -> RequestWaits {
+        RequestWaits::new(self.without, self.takes, self.blocks)
+    }
 }
 
 /// When threads ran the parts of a training step.

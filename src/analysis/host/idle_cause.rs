@@ -17,6 +17,8 @@
 //!   trace: [`IdleCause::StartUp`], see [`start_up`](super::start_up). Only the loads are proven; the rest keeps its
 //!   cause. Where a gap has loads between other delays, its parts have their lengths, but the loads are shown after the
 //!   delays.
+//! - The part of a late launch in which the launching thread of a serving engine waited for requests, or found none each time it
+//!   looked: [`IdleCause::NoRequests`], see [`RequestWaits`](crate::trace::RequestWaits).
 //! - Time in which the device executed work that the trace does not contain, or may have: [`IdleCause::Unseen`], see
 //!   [`unseen`](super::unseen). Such time at the start of a gap is no part of the gap for the other rules.
 //!
@@ -31,7 +33,7 @@ use crate::analysis::section::words;
 use crate::analysis::time::gaps::{Gap, GapSweep};
 use crate::analysis::time::work::{Work, each_work, launch_of};
 use crate::rules::signals::CallKind;
-use crate::trace::{CallId, DeviceId, GpuOp, HostInterval, NameId, Ns, OpKind, Span};
+use crate::trace::{CallId, DeviceId, GpuOp, HostInterval, NameId, Ns, OpKind, Span, Trace};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
@@ -73,10 +75,12 @@ pub(crate) enum IdleCause {
     Compiling,
     /// The launching thread loaded code, in a process that is seen starting.
     StartUp,
+    /// The serving engine had no request.
+    NoRequests,
 }
 
 impl IdleCause {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Turnaround,
         Self::HostLate,
         Self::Drained,
@@ -85,6 +89,7 @@ impl IdleCause {
         Self::Unknown,
         Self::Compiling,
         Self::StartUp,
+        Self::NoRequests,
     ];
 
     /// The cause with this number.
@@ -103,6 +108,7 @@ words!(
     Unknown = "unknown",
     Compiling = "compiling",
     StartUp = "start_up",
+    NoRequests = "no_requests",
 );
 
 /// The launch of an op, compared with the op that ended last before it.
@@ -123,16 +129,17 @@ enum LaunchTiming {
     AfterDrain(BlockingCall),
 }
 
-/// A gap in parts, in time order: unseen work at its start, before the launch, loads of a start before the launch, after
+/// A gap in parts: unseen work at its start, before the launch, loads of a start and waits for requests before the launch, after
 /// it, and the time whose cause is not proven because the clocks of host and device differ. A part may have length zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct GapParts(pub(crate) [(IdleCause, Ns); 5]);
+pub(crate) struct GapParts(pub(crate) [(IdleCause, Ns); 6]);
 
 impl GapParts {
     /// The parts before and after the launch.
     fn around_launch(before: (IdleCause, Ns), after: (IdleCause, Ns)) -> Self {
-        let (unseen, loads) = ((IdleCause::Unseen, Ns::ZERO), (IdleCause::StartUp, Ns::ZERO));
-        Self([unseen, before, loads, after, (IdleCause::Unknown, Ns::ZERO)])
+        let none = |cause| (cause, Ns::ZERO);
+        let (loads, waits) = (none(IdleCause::StartUp), none(IdleCause::NoRequests));
+        Self([none(IdleCause::Unseen), before, loads, waits, after, none(IdleCause::Unknown)])
     }
 
     fn whole(cause: IdleCause, gap: &Gap) -> Self {
@@ -141,19 +148,28 @@ impl GapParts {
 
     /// The same after unseen work of this length.
     fn after_unseen(self, unseen: Ns) -> Self {
-        let [_, rest @ ..] = self.0;
-        let [before, loads, after, unproven] = rest;
-        Self([(IdleCause::Unseen, unseen), before, loads, after, unproven])
+        let [_, before, loads, waits, after, unproven] = self.0;
+        Self([(IdleCause::Unseen, unseen), before, loads, waits, after, unproven])
     }
 
     /// The same, but a part of this length of the late launch was loading.
     fn with_loads(self, length: Ns) -> Self {
-        let [unseen, (cause, before), (_, loads), after, unproven] = self.0;
+        let [unseen, (cause, before), (_, loads), waits, after, unproven] = self.0;
         if !matches!(cause, IdleCause::HostLate | IdleCause::Drained) {
             return self;
         }
         let length = length.min(before);
-        Self([unseen, (cause, before.since(length)), (IdleCause::StartUp, loads + length), after, unproven])
+        Self([unseen, (cause, before.since(length)), (IdleCause::StartUp, loads + length), waits, after, unproven])
+    }
+
+    /// The same, but in a part of this length of the late launch the engine had no request.
+    fn without_requests(self, length: Ns) -> Self {
+        let [unseen, (cause, before), loads, (_, waits), after, unproven] = self.0;
+        if !matches!(cause, IdleCause::HostLate | IdleCause::Drained) {
+            return self;
+        }
+        let length = length.min(before);
+        Self([unseen, (cause, before.since(length)), loads, (IdleCause::NoRequests, waits + length), after, unproven])
     }
 
     /// The part before the launch, with its times.
@@ -182,7 +198,7 @@ impl GapParts {
         if proven >= of {
             return self;
         }
-        let [unseen, before, loads, after, (_, mut unproven)] = self.0;
+        let [unseen, before, loads, waits, after, (_, mut unproven)] = self.0;
         let cause = before.0;
         let mut scaled = |part: (IdleCause, Ns)| {
             if part.0 != cause {
@@ -193,7 +209,7 @@ impl GapParts {
             unproven += part.1.since(kept);
             (cause, kept)
         };
-        Self([unseen, scaled(before), loads, scaled(after), (IdleCause::Unknown, unproven)])
+        Self([unseen, scaled(before), loads, waits, scaled(after), (IdleCause::Unknown, unproven)])
     }
 
     pub(crate) fn length_of(self, cause: IdleCause) -> Ns {
@@ -310,7 +326,13 @@ impl<'a> CauseRules<'a> {
 
     /// The parts of a gap without the unseen work at its start.
     fn parts(&self, gap: &Gap, timing: LaunchTiming) -> GapParts {
-        self.with_loads(self.parts_without_loads(gap, timing), gap)
+        let parts = self.with_loads(self.launch_parts(gap, timing), gap);
+        let without_requests = self.without_requests(gap).map_or(Ns::ZERO, |(start, end)| end.since(start));
+        parts.without_requests(without_requests)
+    }
+
+    fn without_requests(&self, gap: &Gap) -> Option<(Ns, Ns)> {
+        without_requests(self.classified.trace, gap, &|name| self.classified.call_kind(name))
     }
 
     /// Tells loads of a process that is seen starting from late launches.
@@ -321,7 +343,7 @@ impl<'a> CauseRules<'a> {
         parts.with_loads(starts.loading_time_in(HostInterval { thread: call.thread, start: gap.start, end }))
     }
 
-    fn parts_without_loads(&self, gap: &Gap, timing: LaunchTiming) -> GapParts {
+    fn launch_parts(&self, gap: &Gap, timing: LaunchTiming) -> GapParts {
         if gap.length() < ROUNDING || timing == LaunchTiming::SameLaunch {
             return GapParts::whole(IdleCause::Turnaround, gap);
         }
@@ -377,6 +399,16 @@ impl<'a> CauseRules<'a> {
         let late = launched.since(gap.start);
         parts.proven(late.since(offset + offset).max(Ns::ZERO), late)
     }
+}
+
+/// When the engine had no request, between the begin of a gap and the launch of the next op. `call_kind` has the kind of each call.
+pub(crate) fn without_requests(trace: &Trace, gap: &Gap, call_kind: &dyn Fn(NameId) -> CallKind) -> Option<(Ns, Ns)> {
+    if trace.request_waits.is_empty() {
+        return None;
+    }
+    let call = trace.calls.get(launch_of(trace, gap.next_row)?.0 as usize)?;
+    let end = launched(gap, call, call_kind(call.name)).min(gap.end);
+    trace.request_waits.within(HostInterval { thread: call.thread, start: gap.start, end })
 }
 
 /// When the call has launched the op after the gap. Another call, such as a copy, may wait for the device. If it runs longer than the
@@ -512,6 +544,8 @@ pub(crate) struct IdleTimes {
     pub(crate) unseen: Vec<(Ns, Ns)>,
     /// Those in which the work had been launched before the capture.
     pub(crate) of_before: Vec<(Ns, Ns)>,
+    /// Intervals in which the engine had no request.
+    pub(crate) no_requests: Vec<(Ns, Ns)>,
     /// Intervals in which the host was late, also after a drain.
     pub(crate) late: Vec<(Ns, Ns)>,
     /// The reason of each of them.
@@ -543,6 +577,7 @@ impl IdleTimes {
             drain_sites: HashMap::default(),
             unseen: Vec::new(),
             of_before: Vec::new(),
+            no_requests: Vec::new(),
             late: Vec::new(),
             late_after: Vec::new(),
             launches: LaunchSums::default(),
@@ -637,6 +672,9 @@ impl IdleTimes {
             self.late_after.push(LateAfter::NoCall);
         }
         self.late_ops += u64::from(matches!(parts.main(), IdleCause::HostLate | IdleCause::Drained));
+        if parts.length_of(IdleCause::NoRequests) > Ns::ZERO {
+            self.no_requests.extend(rules.without_requests(gap));
+        }
         for (cause, length) in parts.0 {
             self.times.get_mut(cause as usize).into_iter().for_each(|time| *time += length);
             if cause == IdleCause::Unseen && length > Ns::ZERO {
@@ -699,6 +737,7 @@ impl IdleTimes {
             later.drained_by.iter().map(|(site, drained)| self.add_drained_by(*site, *drained)).collect();
         self.unseen.extend_from_slice(&later.unseen);
         self.of_before.extend_from_slice(&later.of_before);
+        self.no_requests.extend_from_slice(&later.no_requests);
         let late_before = self.late.len();
         self.late.extend_from_slice(&later.late);
         let merged = |after: &LateAfter| {
@@ -729,6 +768,13 @@ impl IdleTimes {
             Some(refill) => self.refill = Some(refill),
             None => (0..later.open_launches).for_each(|_| self.count_launch()),
         }
+    }
+
+    /// The intervals that belong to no step, sorted: the device worked for the time before the capture, or the engine had no request.
+    pub(crate) fn of_no_step(&self) -> Vec<(Ns, Ns)> {
+        let mut intervals = [self.of_before.as_slice(), &self.no_requests].concat();
+        intervals.sort_unstable();
+        intervals
     }
 
     /// False if almost every op was launched late and no call waited long for the device: then the host is slower than

@@ -7,30 +7,26 @@
 //! A replay costs one pass over the edges, and a change three of them.
 
 use super::graph::{EdgeKind, EdgeRow, Graph, Moment, Parts, REMOVED};
+use super::graph_launches::GraphLaunches;
 use super::ids::{Call, Column, Edge, Id, Node, Op};
-use super::path::{PathPart, Waits, before_first_op};
-use super::recorded::Recorded;
+use super::maybe_waits::{MaybeWaitEdges, maybe_waits};
+use super::path::Waits;
+use super::pinnable::pinnable;
+use super::pinned::{first_op, pinned, pinned_ranks};
 use super::start_up::FirstUses;
 use super::steady::Steady;
 use super::unfused::Unfused;
-use super::unrecorded::MaybeWait;
 use crate::analysis::structure::stages::Stage;
 use crate::analysis::time::work::Class;
 use crate::trace::{NameId, Ns, RunningCode};
 use std::collections::{HashMap, HashSet};
 
-/// A shorter delay is jitter, and moves with what is before it.
-const MIN_PINNED: Ns = Ns(100_000);
 /// A smaller share of possible waits changes no saving by more than a hundredth of itself.
 const MIN_WAITING_SHARE: f64 = 0.01;
 /// One launch of a graph.
 const GRAPH_LAUNCH: Ns = Ns(10_000);
 /// The turnaround within a graph is at most this.
 const GRAPH_TURNAROUND: Ns = Ns(1_000);
-/// Fewer launches in a row are no graph.
-const MIN_GRAPH_LAUNCHES: usize = 8;
-/// A synchronisation this soon after a copy reads what was copied.
-const READS: Ns = Ns(50_000);
 
 /// The code of a blocking call.
 pub(super) type Site = (Option<NameId>, Option<NameId>);
@@ -91,17 +87,6 @@ pub(super) enum Gaps {
     Wait,
 }
 
-/// The edges into a call before which the host may wait.
-#[derive(Debug, Clone, Copy)]
-struct MaybeWaitEdges {
-    host: Edge,
-    wait: Edge,
-    /// The time of the host edge that is a wait.
-    time: Ns,
-    /// The part of it that is probably a wait.
-    likely: Ns,
-}
-
 /// What a change saves in each step of the window, or in the window without steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Saving {
@@ -149,21 +134,12 @@ pub(super) struct Changes<'a> {
     pinned: Vec<bool>,
     /// The same with the ends of collectives; `None` without any.
     pinned_ranks: Option<Vec<bool>>,
-    graphed: Graphed,
+    graphed: GraphLaunches,
     pinnable: HashSet<Call>,
     /// The host code before each call of the window.
     code: HashMap<Call, Vec<(Option<RunningCode>, Ns)>>,
     /// The code of each call that waits or would wait.
     pub(super) sites: HashMap<Call, Site>,
-}
-
-/// The calls of launches that become launches of graphs.
-#[derive(Debug, Default)]
-struct Graphed {
-    /// The first call of each run.
-    first: HashSet<Call>,
-    /// The others.
-    gone: HashSet<Call>,
 }
 
 impl<'a> Changes<'a> {
@@ -194,12 +170,11 @@ impl<'a> Changes<'a> {
             first_op: first_op(parts.recorded, graph, steady),
             pinned: pinned(parts, graph, steady),
             pinned_ranks: None,
-            graphed: Graphed::default(),
+            graphed: GraphLaunches::of(parts, steady),
             pinnable: pinnable(parts),
             code: HashMap::new(),
             sites: HashMap::new(),
         };
-        changes.graphed = changes.graphed();
         for (pinned, is_first) in changes.pinned.iter_mut().zip(changes.first_op.iter().flatten()) {
             *pinned |= *is_first;
         }
@@ -354,8 +329,9 @@ impl<'a> Changes<'a> {
         }
         match change {
             Change::WithoutHost | Change::WithoutCodeBetweenCalls => Some(Ns::ZERO),
-            Change::OneGraphLaunch | Change::GraphsOf(_) => self.is_gone(change, call).then_some(Ns::ZERO),
-            Change::Fused => self.unfused.calls.contains(&call).then_some(Ns::ZERO),
+            Change::OneGraphLaunch | Change::GraphsOf(_) | Change::Fused => {
+                self.is_gone(change, call).then_some(Ns::ZERO)
+            }
             Change::WithoutCode(function, waits) => {
                 let parts = self.code.get(&call)?.iter();
                 let is_it = |code: &Option<RunningCode>| {
@@ -384,11 +360,11 @@ impl<'a> Changes<'a> {
             Change::WithoutHost if edge.kind == EdgeKind::Call => Some(Ns::ZERO),
             Change::WithoutBlockingAt(site) if self.sites.get(&id) == Some(site) => own(wait.own, true),
             Change::WithoutBlocking if edge.kind == EdgeKind::Return || wait.blocks => own(wait.own, true),
+            _ if edge.kind == EdgeKind::Call && self.is_gone(change, id) => Some(Ns::ZERO),
             Change::OneGraphLaunch | Change::GraphsOf(_) if edge.kind == EdgeKind::Call => {
                 let is_first = self.graphed.first.contains(&id) && self.is_of_stage(change, id);
-                self.is_gone(change, id).then_some(Ns::ZERO).or(is_first.then_some(GRAPH_LAUNCH))
+                is_first.then_some(GRAPH_LAUNCH)
             }
-            Change::Fused if edge.kind == EdgeKind::Call => self.unfused.calls.contains(&id).then_some(Ns::ZERO),
             Change::PinnedCopies if self.pinnable.contains(&id) => own(wait.own.min(self.parts.usual.launch), true),
             Change::FreeAllocations if call.traits.allocates => own(Ns::ZERO, true),
             Change::WarmedUp if self.first_uses.is_first(id) => {
@@ -466,44 +442,15 @@ impl<'a> Changes<'a> {
         weights
     }
 
-    /// Runs of launches without a blocking call, within a step.
-    fn graphed(&self) -> Graphed {
-        let (recorded, mut graphed) = (self.parts.recorded, Graphed::default());
-        let mut runs: HashMap<crate::trace::ThreadId, (usize, Vec<Call>)> = HashMap::new();
-        let mut close = |run: &mut Vec<Call>| {
-            let launches = |call: &Call| !recorded.launched.of(*call).is_empty();
-            if run.iter().filter(|call| launches(call)).count() >= MIN_GRAPH_LAUNCHES
-                && let (Some(first), Some(last)) = (run.iter().position(launches), run.iter().rposition(launches))
-            {
-                let calls = run.get(first..=last).unwrap_or_default();
-                graphed.first.extend(calls.first());
-                graphed.gone.extend(calls.iter().skip(1));
-            }
-            run.clear();
-        };
-        for (id, call) in recorded.calls.iter() {
-            if call.end <= self.steady.start || call.end > self.steady.end {
-                continue;
-            }
-            let step = self.steady.steps.partition_point(|step| step.host_start <= call.start);
-            let (run_step, run) = runs.entry(call.thread).or_insert((step, Vec::new()));
-            if *run_step != step {
-                close(run);
-                *run_step = step;
-            }
-            if self.parts.waits.at(id).blocks || call.traits.synchronizes || call.traits.launches_graph {
-                close(run);
-            } else {
-                run.push(id);
-            }
-        }
-        runs.values_mut().for_each(|(_, run)| close(run));
-        graphed
-    }
-
-    /// Whether a call goes away when its launches become graphs.
+    /// Whether a call goes away: its launch becomes a part of a graph, or its kernels are computed by others.
     fn is_gone(&self, change: &Change, call: Call) -> bool {
-        self.graphed.gone.contains(&call) && self.is_of_stage(change, call)
+        match change {
+            Change::OneGraphLaunch | Change::GraphsOf(_) => {
+                self.graphed.gone.contains(&call) && self.is_of_stage(change, call)
+            }
+            Change::Fused => self.unfused.calls.contains(&call),
+            _ => false,
+        }
     }
 
     /// Whether a call is in a step of the stage whose launches become graphs.
@@ -514,138 +461,4 @@ impl<'a> Changes<'a> {
         let after = steps.partition_point(|step| step.host_start <= start);
         after.checked_sub(1).and_then(|step| steps.get(step)).is_some_and(|step| step.stage == *stage)
     }
-
-    /// The changes that are tried: the largest causes of each kind on the path.
-    pub(super) fn candidates(&self, path: &[(PathPart, Ns)]) -> Vec<Change> {
-        const MAX_FUNCTIONS: usize = 10;
-        const MAX_OTHERS: usize = 5;
-        self.largest(path, MAX_FUNCTIONS, MAX_OTHERS)
-    }
-
-    /// All changes that have an id.
-    pub(super) fn all(&self, path: &[(PathPart, Ns)]) -> Vec<Change> {
-        self.largest(path, usize::MAX, usize::MAX)
-    }
-
-    fn largest(&self, path: &[(PathPart, Ns)], max_functions: usize, max_others: usize) -> Vec<Change> {
-        let host = path.iter().filter_map(|(part, _)| match part {
-            PathPart::Host(function, waits) => Some(Change::WithoutCode(*function, *waits)),
-            PathPart::BeforeFirstOp(function) => Some(Change::WithoutCode(*function, Waits::No)),
-            PathPart::Unrecorded => Some(Change::WithoutCode(None, Waits::No)),
-            _ => None,
-        });
-        let mut changes: Vec<Change> = Vec::new();
-        for change in host {
-            if changes.len() < max_functions && !changes.contains(&change) {
-                changes.push(change);
-            }
-        }
-        changes.extend(self.largest_sites().into_iter().take(max_others).map(Change::WithoutBlockingAt));
-        changes.extend(self.largest_groups().into_iter().take(max_others).map(Change::KernelsTwiceAsFast));
-        changes.extend([
-            Change::WithoutHost,
-            Change::WithoutCodeBetweenCalls,
-            Change::WithoutBlocking,
-            Change::OneGraphLaunch,
-            Change::WithoutGpuWork,
-            Change::WithoutCommunication,
-            Change::Fused,
-            Change::PinnedCopies,
-            Change::FreeAllocations,
-            Change::WarmedUp,
-            Change::WithoutTurnaround,
-        ]);
-        changes.retain(|change| self.applies(change));
-        changes
-    }
-
-    /// The code of blocking calls, those that waited most first.
-    fn largest_sites(&self) -> Vec<Site> {
-        let of_call = |(call, site): (&Call, &Site)| {
-            let waited = self.parts.recorded.call(*call).duration().since(self.parts.waits.at(*call).own);
-            (*site, waited)
-        };
-        largest(self.sites.iter().map(of_call).filter(|(_, waited)| *waited > Ns::ZERO))
-    }
-
-    /// The groups of kernels with most time in the window.
-    fn largest_groups(&self) -> Vec<u32> {
-        let ops = self.parts.recorded.ops.values().iter();
-        let in_window = ops.filter(|op| op.is_kernel() && op.end > self.steady.start && op.end <= self.steady.end);
-        largest(in_window.filter_map(|op| Some((*self.groups.get(op.name.0 as usize)?, op.duration()))))
-    }
-}
-
-fn largest<K: Ord + Copy>(items: impl Iterator<Item = (K, Ns)>) -> Vec<K> {
-    let mut sums: std::collections::BTreeMap<K, Ns> = std::collections::BTreeMap::new();
-    for (key, time) in items {
-        *sums.entry(key).or_default() += time;
-    }
-    let mut sums: Vec<(K, Ns)> = sums.into_iter().collect();
-    crate::ordering::sort_by_key(&mut sums, |(_, time)| std::cmp::Reverse(*time));
-    sums.into_iter().map(|(key, _)| key).collect()
-}
-
-fn maybe_waits(parts: &Parts, graph: &Graph, steady: &Steady) -> Vec<MaybeWaitEdges> {
-    let edges = |call: Call| {
-        let node = Graph::start_of_call(call);
-        let MaybeWait { time, likely, .. } =
-            parts.unrecorded.before(call).filter(|_| graph.times.at(node) > steady.start)?;
-        let is_host = |edge: &EdgeRow| matches!(edge.kind, EdgeKind::Host | EdgeKind::Handoff);
-        let host = graph.binding.at(node);
-        let (wait, _) = graph.edges_to(node).find(|(_, edge)| edge.kind == EdgeKind::MaybeWait)?;
-        is_host(&graph.edges.at(host)).then_some(MaybeWaitEdges { host, wait, time, likely })
-    };
-    parts.recorded.calls.ids().filter_map(edges).collect()
-}
-
-/// The nodes that end a long delay without a known cause. Delays within one launch of a graph are nodes that are not recorded.
-fn pinned(parts: &Parts, graph: &Graph, steady: &Steady) -> Vec<bool> {
-    let per_step = steady.end.since(steady.start).0 / i64::try_from(steady.count()).unwrap_or(1) / 200;
-    let limit = MIN_PINNED.max(Ns(per_step));
-    let is_pinned = |node: Node| {
-        graph.unexplained.at(node) >= limit && !graph.is_inside_launch(parts.recorded, parts.follows, node)
-    };
-    graph.times.ids().map(is_pinned).collect()
-}
-
-/// By node: the start of the first op of a window whose time before it belongs to no step.
-fn first_op(recorded: &Recorded, graph: &Graph, steady: &Steady) -> Option<Vec<bool>> {
-    let lead = before_first_op(recorded, steady);
-    let start = steady.start + lead;
-    let ops = recorded.ops.values();
-    let first = ops.partition_point(|op| op.start < start);
-    let node = (lead > Ns::ZERO && first < ops.len()).then(|| graph.start_of_op(Op::of(first)))?;
-    let mut is_first = vec![false; graph.times.len()];
-    is_first.get_mut(node.index()).into_iter().for_each(|is_first| *is_first = true);
-    Some(is_first)
-}
-
-/// The same with the ends of all collectives; `None` if there are none.
-fn pinned_ranks(parts: &Parts, graph: &Graph, pinned: &[bool]) -> Option<Vec<bool>> {
-    let mut all = pinned.to_vec();
-    let mut collectives = parts.recorded.ops.iter().filter(|(_, op)| op.communicates()).map(|(id, _)| id).peekable();
-    collectives.peek()?;
-    for op in collectives {
-        all.get_mut(graph.end_of_op(op).index()).into_iter().for_each(|pinned| *pinned = true);
-    }
-    Some(all)
-}
-
-/// Blocking copies whose data the host does not need at once: those to the device, and those from it that a synchronisation follows.
-fn pinnable(parts: &Parts) -> HashSet<Call> {
-    let (recorded, mut found) = (parts.recorded, HashSet::new());
-    let mut next: HashMap<crate::trace::ThreadId, Call> = HashMap::new();
-    for (id, call) in recorded.calls.iter().rev() {
-        let first = recorded.launched.of(id).first().filter(|_| parts.waits.at(id).blocks && call.traits.copies);
-        if let Some(first) = first {
-            let after = next.get(&call.thread).map(|next| recorded.call(*next));
-            let is_read = after.is_some_and(|next| next.traits.synchronizes && next.start.since(call.end) < READS);
-            if recorded.op(*first).copy.to_device || is_read {
-                found.insert(id);
-            }
-        }
-        next.insert(call.thread, id);
-    }
-    found
 }

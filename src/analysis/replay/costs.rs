@@ -23,13 +23,11 @@ pub(crate) struct Costs {
     path: Vec<CriticalPathRow>,
     /// The stage with most time in the replayed window.
     pub(crate) main: Stage,
-    /// The mean step of the main stage in the window; without steps the window from the first GPU op on.
+    /// The median step of the main stage in the window; without steps the window from the first GPU op on.
     pub(crate) step_ms: f64,
     /// The median step of the main stage in the whole trace, as other sentences state it.
     median_step_ms: Option<f64>,
     pub(crate) has_steps: bool,
-    /// Replayed steps of the main stage; 1 without steps.
-    steps: f64,
     /// Without steps: the time of the capture before the replayed window, in which first uses are.
     pub(crate) first_uses_ms: f64,
     /// Without steps: the time that a share of the window stands for.
@@ -46,7 +44,7 @@ pub(crate) struct Saving {
     /// In all steps, at least and at most.
     pub(crate) low_ms: f64,
     pub(crate) high_ms: f64,
-    /// The step of the main stage without the cause, at least and at most.
+    /// The median step of the main stage without the cause, at least and at most.
     pub(crate) step_ms: [f64; 2],
     /// The same if the other ranks keep it and collectives wait for them; `None` without collectives.
     pub(crate) alone_step_ms: Option<f64>,
@@ -146,11 +144,10 @@ impl Costs {
         let window_ms = window_ms - before_ms;
         let beyond_ms = unit.ms - window_ms;
         Some(Self {
-            steps: steps_of_main,
+            step_ms: median_of_window(&what_if.rows, main).unwrap_or(path_ms - before_of_step_ms),
             rows: what_if.rows,
             path,
             main,
-            step_ms: path_ms - before_of_step_ms,
             median_step_ms: median_of(&steps, main),
             has_steps,
             first_uses_ms: if is_whole { beyond_ms.max(0.0) } else { 0.0 },
@@ -172,15 +169,18 @@ impl Costs {
             saving.alone_ms = row.only_this_rank_ms.map(|alone| saving.alone_ms.unwrap_or(0.0) + saved(alone));
             if row.stage == self.main {
                 let without = |saved: Ms| (self.step_ms - saved.0).max(0.0);
-                saving.step_ms = [row.per_step_high_ms, row.per_step_low_ms].map(without);
-                saving.alone_step_ms = row.only_this_rank_ms.map(|alone| without(Ms(alone.0 / self.steps)));
+                saving.step_ms = [row.median_saves_high_ms, row.median_saves_low_ms].map(without);
+                // The other ranks allow the same part of what is saved in each step.
+                let part = |alone: Ms| if row.saving_low_ms.0 > 0.0 { alone.0 / row.saving_low_ms.0 } else { 0.0 };
+                saving.alone_step_ms =
+                    row.only_this_rank_ms.map(|alone| without(Ms(part(alone) * row.median_saves_low_ms.0)));
             }
         }
         saving
     }
 
-    /// The step of the main stage and what it would take after a saving, at least and at most. In the window the last step ends at its last
-    /// op, so its mean is less than what a step takes: the shares of the window are those of the median step.
+    /// The step of the main stage and what it would take after a saving, at least and at most. The window may lack steps of the trace:
+    /// the shares of its median step are those of the median step of all.
     pub(crate) fn median_step(&self, saving: &Saving) -> MedianStep {
         let scale =
             self.median_step_ms.filter(|_| self.step_ms > 0.0).map_or(1.0, |median_ms| median_ms / self.step_ms);
@@ -287,6 +287,12 @@ fn window_of(row: &WhatIfRow) -> f64 {
     let share = row.share_high_pct.0 / 100.0;
     let ms = if share > 0.0 { row.saving_high_ms.0 / share } else { 0.0 };
     ms.max(f64::MIN_POSITIVE)
+}
+
+/// The median step of a stage in the replayed window.
+fn median_of_window(rows: &[WhatIfRow], stage: Stage) -> Option<f64> {
+    let row = rows.iter().find(|row| row.stage == stage)?;
+    Some(row.median_step_ms.0).filter(|ms| *ms > 0.0)
 }
 
 /// The replayed steps of a stage: the ratio of what a row saves in all of them and in one.

@@ -17,6 +17,7 @@
 
 pub mod asked;
 mod blocking;
+mod candidates;
 pub(crate) mod cause;
 mod changes;
 pub(crate) mod code;
@@ -25,10 +26,14 @@ mod cross_stream;
 mod faster_kernels;
 mod gap_code;
 mod graph;
+mod graph_launches;
 mod handoffs;
 mod ids;
+mod maybe_waits;
 mod part;
 mod path;
+mod pinnable;
+mod pinned;
 mod queue;
 mod recorded;
 pub(crate) mod sections;
@@ -47,7 +52,8 @@ mod usual;
 mod words;
 
 use crate::analysis::context::Context;
-use crate::analysis::structure::stages::{Basis, Step};
+use crate::analysis::structure::measured_steps::MeasuredStep;
+use crate::analysis::structure::stages::Basis;
 use crate::trace::{CodeTimelines, Ns, ProcessId};
 use changes::Changes;
 use cross_stream::CrossStream;
@@ -201,7 +207,7 @@ fn host_steps(context: &Context, part: &Part, recorded: &Recorded) -> Vec<HostSt
     let Some((device, _)) = most else { return Vec::new() };
     let of_device = of_process().filter(|measured| measured.step.device == device);
     let mut steps: Vec<HostStep> =
-        of_device.filter_map(|measured| host_step(context, recorded, &measured.step)).collect();
+        of_device.filter_map(|measured| host_step(context, recorded, measured)).collect();
     steps.retain(|step| step.start >= part.host.start && step.end <= part.host.end);
     crate::ordering::sort_by_key(&mut steps, |step| step.start);
     steps.dedup_by_key(|step| step.start);
@@ -209,11 +215,17 @@ fn host_steps(context: &Context, part: &Part, recorded: &Recorded) -> Vec<HostSt
 }
 
 /// When the host begins and ends a step: its range on the host, or from the launch of its first op.
-fn host_step(context: &Context, recorded: &Recorded, step: &Step) -> Option<HostStep> {
+fn host_step(context: &Context, recorded: &Recorded, measured: &MeasuredStep) -> Option<HostStep> {
+    let step = &measured.step;
     let stage = step.info.stage;
+    let idle = step.device.and_then(|device| context.survey().idle.get(device.0 as usize));
+    let ends_run = idle.is_some_and(|idle| {
+        let next = idle.no_requests.partition_point(|(_, until)| *until <= step.start);
+        idle.no_requests.get(next).is_some_and(|(from, _)| *from < measured.until)
+    });
     if matches!(step.basis, Basis::Launches | Basis::Host) {
         let (start, end) = step.annotation_range;
-        return Some(HostStep { start, end, stage });
+        return Some(HostStep { start, end, ends_run, stage });
     }
     let launch = recorded.call(steady::first_launch(recorded, step.start)?);
     let ranges = &context.trace.ranges;
@@ -230,5 +242,5 @@ fn host_step(context: &Context, recorded: &Recorded, step: &Step) -> Option<Host
         },
         |range| (range.start, range.end()),
     );
-    Some(HostStep { start, end, stage })
+    Some(HostStep { start, end, ends_run, stage })
 }

@@ -11,6 +11,7 @@ use super::{NoReplay, Replay, with_replay};
 use crate::analysis::context::Context;
 use crate::analysis::host::blamed_code::Place;
 use crate::analysis::host::load_words::LoadWords;
+use crate::analysis::measure::percentiles::median;
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Answer, Ms, Pct, TypedSection, section, words};
 use crate::analysis::structure::stages::Stage;
@@ -49,6 +50,11 @@ section! {
         only_this_rank_ms: Option<Ms> = "If only this rank changes",
         per_step_low_ms: Ms = "Per step at least",
         per_step_high_ms: Ms = "Per step at most",
+        /// The median step of the stage in the replayed window.
+        median_step_ms: Ms = "Median step",
+        /// What the median of the steps is shorter. Of the median, not of the mean: of uneven steps, a few may save most.
+        median_saves_low_ms: Ms = "The median step saves at least",
+        median_saves_high_ms: Ms = "The median step saves at most",
         share_high_pct: Pct = "Of the step",
         basis: String = "Rests on",
         confidence: Confidence,
@@ -438,6 +444,13 @@ impl Show<'_> {
             None if is_exact => Confidence::High,
             None => Confidence::Medium,
         };
+        let lengths = self.lengths_of(stage, of);
+        let median_step = median_of_steps(lengths.iter().map(|(_, length)| *length));
+        let median_saves = |savings: &[Ns]| {
+            let left = lengths.iter().map(|(step, length)| length.since(savings.get(*step).copied().unwrap_or_default()));
+            median_step.since(median_of_steps(left)).max(Ns::ZERO).min(median_step)
+        };
+        let median_high = median_saves(&saving.high);
         WhatIfRow {
             id: words.id(),
             stage,
@@ -448,10 +461,24 @@ impl Show<'_> {
             only_this_rank_ms: saving.only_this_rank.as_ref().map(|alone| sum(alone).min(low).into()),
             per_step_low_ms: per_step(low, of.steps),
             per_step_high_ms: per_step(high, of.steps),
+            median_step_ms: median_step.into(),
+            median_saves_low_ms: median_saves(&saving.low).min(median_high).into(),
+            median_saves_high_ms: median_high.into(),
             share_high_pct: Pct::of(high, measured),
             basis: words.basis.into_owned(),
             confidence,
         }
+    }
+
+    /// The steps of a stage in the window with their lengths; the window without steps. The time before the first op belongs to no step.
+    fn lengths_of(&self, stage: Stage, of: OfStage) -> Vec<(usize, Ns)> {
+        let steps = &self.replay.steady.steps;
+        if steps.is_empty() {
+            return vec![(0, of.time.since(of.before_first_op))];
+        }
+        let of_stage = steps.iter().enumerate().filter(|(_, step)| step.stage == stage);
+        let before = |step: usize| if step == 0 { of.before_first_op } else { Ns::ZERO };
+        of_stage.map(|(index, step)| (index, step.end.since(step.start).since(before(index)))).collect()
     }
 
     /// The changes that the user asks for, and those that the trace does not have.
@@ -710,6 +737,12 @@ impl Words {
 
 const UNKNOWN_CODE: &str = "(no code found)";
 const WAITS: &str = "without this wait";
+
+fn median_of_steps(lengths: impl Iterator<Item = Ns>) -> Ns {
+    let mut lengths_ns: Vec<i64> = lengths.map(|length| length.0).collect();
+    lengths_ns.sort_unstable();
+    Ns(median(&lengths_ns).map_or(0, |median_ns| median_ns as i64))
+}
 
 fn per_step(time: Ns, steps: u64) -> Ms {
     Ms(time.0 as f64 / 1e6 / steps.max(1) as f64)

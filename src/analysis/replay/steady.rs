@@ -1,8 +1,8 @@
 //! The window that is explained: the steady steps of the process. From the steps of the report and the first uses; O(n + s log n).
 //!
 //! On the GPU a step lasts from the last end of the ops that were launched before it to the last end of those launched until the next
-//! one. So the steps of the window follow each other without a gap, and host code between two steps counts. A step with more than
-//! 2 % of first uses is not steady. Without steps, the window begins after the first uses, if a fifth of the ops is left; else the capture is
+//! one. So the steps of the window follow each other without a gap, and host code between two steps counts. Where a serving engine has no
+//! request, a run of steps ends; the window is the run with most steps. A step with more than 2 % of first uses is not steady. Without steps, the window begins after the first uses, if a fifth of the ops is left; else the capture is
 //! a cold start.
 
 use super::graph::{EdgeKind, Graph};
@@ -25,6 +25,8 @@ pub(super) struct HostStep {
     pub(super) start: Ns,
     /// The end of its own host code, at least.
     pub(super) end: Ns,
+    /// The engine has no request after it.
+    pub(super) ends_run: bool,
     pub(super) stage: Stage,
 }
 
@@ -155,13 +157,16 @@ impl Steady {
 
 fn steps_window(recorded: &Recorded, first_uses: &FirstUses, steps: &[HostStep]) -> Option<Steady> {
     let launches = Launches::of(recorded);
-    let next_start = |index: usize| steps.get(index + 1).map(|next| next.start);
+    let next_start =
+        |index: usize, step: &HostStep| steps.get(index + 1).filter(|_| !step.ends_run).map(|next| next.start);
     let rows: Vec<(HostStep, Ns)> = steps
         .iter()
         .enumerate()
-        .map(|(index, step)| (*step, next_start(index).unwrap_or_else(|| step.end.max(step.start + Ns(1)))))
+        .map(|(index, step)| (*step, next_start(index, step).unwrap_or_else(|| step.end.max(step.start + Ns(1)))))
         .filter(|(step, next)| launches.before(*next) > launches.before(step.start))
         .collect();
+    let runs = rows.chunk_by(|(step, _), _| !step.ends_run);
+    let rows = runs.max_by_key(|run| (run.len(), std::cmp::Reverse(run.first().map(|(step, _)| step.start))))?;
     let is_steady =
         |(step, next): &(HostStep, Ns)| is_small(first_uses.time_in(step.start, *next), next.since(step.start));
     let first = rows.iter().position(is_steady)?;

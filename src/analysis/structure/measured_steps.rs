@@ -3,13 +3,15 @@
 //! and `g` gaps.
 //!
 //! A step lasts until the next step of its process on its device starts, so that the host work between two steps counts. Time in which
-//! the device executes work that the trace does not contain is left out. See [`timed`].
+//! the device executes work that the trace does not contain, and time in which a serving engine has no request, are left out. See
+//! [`timed`].
 //!
 //! Steps that begin while their process starts ([`StartUp`](crate::trace::StartUp)) say nothing about its usual steps.
 //! They are kept apart, if a step of the process follows.
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::host::idle_cause::IdleTimes;
+use crate::analysis::structure::cut_steps::cut_at_end;
 use crate::analysis::structure::stages::{Basis, Step, TimedStep, time_between, timed};
 use crate::analysis::time::work::PrefixSums;
 use crate::analysis::time::work::{Work, each_work};
@@ -59,8 +61,10 @@ pub(crate) struct MeasuredSteps {
     pub(crate) steps: Vec<MeasuredStep>,
     /// Steps that begin while their process starts, and others follow. They are not in `steps`.
     pub(crate) starting: Vec<MeasuredStep>,
+    /// Last steps that the end of the capture cut, and others are whole. They are not in `steps`.
+    pub(crate) cut_at_end: Vec<MeasuredStep>,
     /// Steps that the window cut. They are not in `steps`.
-    pub(crate) cut: usize,
+    pub(crate) cut_by_window: usize,
     /// Steps without work, while others have work. They are not in `steps`.
     pub(crate) without_work: usize,
     /// Whether the shapes of matrix products told the tokens of a step.
@@ -84,11 +88,11 @@ impl MeasuredSteps {
         steps.retain(|step| is_whole(step, classified.trace));
         let cut = found - steps.len();
         if steps.is_empty() {
-            return Self { cut, without_work, ..Self::default() };
+            return Self { cut_by_window: cut, without_work, ..Self::default() };
         }
-        let unseen: Vec<Vec<(Ns, Ns)>> = idle.iter().map(|idle| idle.of_before.clone()).collect();
+        let left_out: Vec<Vec<(Ns, Ns)>> = idle.iter().map(IdleTimes::of_no_step).collect();
         let late: Vec<PrefixSums> = idle.iter().map(|idle| PrefixSums::of(&idle.late)).collect();
-        let timed = timed(steps.iter(), &unseen);
+        let timed = timed(steps.iter(), &left_out);
         let work = work_in_steps(&timed, classified);
         let measured = timed.iter().zip(work).zip(1..).map(|((timed, work), number)| {
             let late = timed.step.device.and_then(|device| late.get(device.0 as usize));
@@ -100,12 +104,15 @@ impl MeasuredSteps {
                 time: timed.time,
                 busy: work.busy,
                 host_late: late.map_or(Ns::ZERO, |late| late.between(timed.step.start, timed.until)),
-                between: between_steps(timed, &work, &unseen),
+                between: between_steps(timed, &work, &left_out),
                 kernels: work.kernels,
                 graph_launches: work.graph_launches,
             }
         });
-        Self { steps: measured.collect(), cut, without_work, ..Self::default() }
+        let are_cut = cut_at_end(&steps, classified.trace);
+        let (cut_at_end, steps) =
+            measured.partition(|measured: &MeasuredStep| are_cut.contains(&(measured.number - 1)));
+        Self { steps, cut_at_end, cut_by_window: cut, without_work, ..Self::default() }
     }
 
     /// Moves the steps that begin while their process starts to `starting`, if a step of the process follows.
@@ -116,7 +123,7 @@ impl MeasuredSteps {
 
     /// All steps in the order of their numbers.
     pub(crate) fn all(&self) -> Vec<MeasuredStep> {
-        let mut all = [self.starting.as_slice(), self.steps.as_slice()].concat();
+        let mut all = [&self.starting[..], &self.steps, &self.cut_at_end].concat();
         ordering::sort_by_key(&mut all, |measured| measured.number);
         all
     }
@@ -153,15 +160,15 @@ pub(crate) fn starting_steps(trace: &Trace, steps: &mut dyn Iterator<Item = &Ste
     move |step| ends.get(&step.process).is_some_and(|end| begins(step) < *end)
 }
 
-/// The idle time from the last op of a step to the first of the next, without time of unseen work.
-fn between_steps(timed: &TimedStep, work: &StepWork, unseen: &[Vec<(Ns, Ns)>]) -> Ns {
+/// The idle time from the last op of a step to the first of the next, without the time that belongs to no step.
+fn between_steps(timed: &TimedStep, work: &StepWork, left_out: &[Vec<(Ns, Ns)>]) -> Ns {
     if !timed.reaches_next {
         return Ns::ZERO;
     }
     let idle = work.idle_at_end;
-    let unseen = timed.step.device.and_then(|device| unseen.get(device.0 as usize)).map_or(&[][..], Vec::as_slice);
-    let unseen = time_between(unseen, Ns(timed.until.0.saturating_sub(idle.0)), timed.until);
-    idle.since(unseen)
+    let left_out = timed.step.device.and_then(|device| left_out.get(device.0 as usize)).map_or(&[][..], Vec::as_slice);
+    let left_out = time_between(left_out, Ns(timed.until.0.saturating_sub(idle.0)), timed.until);
+    idle.since(left_out).max(Ns::ZERO)
 }
 
 /// Checks whether the window contains everything that the step launched. True if there is no window.

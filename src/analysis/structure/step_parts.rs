@@ -452,8 +452,9 @@ impl<'a> Sweep<'a> {
             return;
         }
         let idle = self.context.survey().idle.get(device.0 as usize);
-        let unseen = idle.map_or(Ns::ZERO, |idle| time_between(&idle.of_before, from, to));
-        let idle = to.since(from).since(unseen);
+        let left_out = |intervals: &[(Ns, Ns)]| time_between(intervals, from, to);
+        let left_out = idle.map_or(Ns::ZERO, |idle| left_out(&idle.of_before) + left_out(&idle.no_requests));
+        let idle = to.since(from).since(left_out);
         let loading = self.code.loading_in(process, from, to).min(idle);
         if loading > Ns::ZERO {
             self.add(stage, Part::Loading, PartTimes { idle: loading, ..PartTimes::default() });

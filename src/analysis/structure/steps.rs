@@ -68,8 +68,11 @@ pub(crate) fn steps(context: &Context) -> Answer<Steps> {
         .limit("Between steps is the idle time from the last op of a step to the first op of the next one; it is part of the late and the other idle time.")
         .limit("Host late is the idle time of a step in which the host launched the next op too late, also after a blocking call. Time in which the GPU executes work that the trace does not contain is not part of a step.")
         .limit("An interval is the time from the start of a step to the start of the next step. Batch size and tokens are means.");
-    if measured.cut > 0 {
-        answer = answer.limit(words::cut(measured.cut as u64));
+    if measured.cut_by_window > 0 {
+        answer = answer.limit(words::cut(measured.cut_by_window as u64));
+    }
+    if measured.cut_at_end.first().is_some() {
+        answer = answer.limit(words::cut_at_end(measured.cut_at_end.len() as u64));
     }
     if !measured.starting.is_empty() {
         answer = answer.limit(words::starting(measured.starting.len() as u64));
@@ -108,7 +111,7 @@ pub(crate) fn steps(context: &Context) -> Answer<Steps> {
 
 /// The answer of a trace in which no whole step was found.
 pub(crate) fn no_steps<S: TypedSection>(context: &Context) -> Answer<S> {
-    if context.measured_steps().cut > 0 {
+    if context.measured_steps().cut_by_window > 0 {
         S::missing("No step is completely inside the window.", "")
     } else if context.trace.ranges.is_empty() {
         no_ranges(context)

@@ -2,12 +2,13 @@
 //!
 //! The first results of a run need this time, before the survey of all gaps is computed.
 
+use crate::analysis::host::idle_cause::without_requests;
 use crate::analysis::host::unseen::{MIN_UNSEEN, UnseenWork, unseen_in_gap};
 use crate::analysis::index::{IdMap, Merge};
 use crate::analysis::time::busy::length;
 use crate::analysis::time::gaps::Gap;
-use crate::rules::signals::Signals;
-use crate::trace::{GpuOp, Ns, Trace};
+use crate::rules::signals::{CallKind, Signals};
+use crate::trace::{GpuOp, NameId, Ns, Trace};
 
 /// The gaps that are long enough, by device; `None` for a device without ops.
 #[derive(Debug)]
@@ -63,15 +64,29 @@ impl LongGaps {
     /// Returns for each device the time in which it executed work that the trace does not contain, between its first
     /// and its last op, in a window from the start of the window.
     pub(crate) fn unseen(&self, trace: &Trace) -> Vec<Ns> {
-        self.unseen_intervals(trace, &|_| true).iter().map(length).collect()
+        self.unseen_intervals(trace).iter().map(length).collect()
     }
 
-    /// The intervals of that time in which the work had been launched before the capture, sorted.
-    pub(crate) fn of_before(&self, trace: &Trace) -> Vec<Vec<(Ns, Ns)>> {
-        self.unseen_intervals(trace, &|work| work == UnseenWork::OfBefore)
+    /// The intervals that belong to no step, sorted: of work that had been launched before the capture, and without requests of a serving
+    /// engine.
+    pub(crate) fn of_no_step(&self, trace: &Trace) -> Vec<Vec<(Ns, Ns)>> {
+        self.intervals(trace, &|gap, call_kind| {
+            let unseen = unseen_in_gap(trace, gap, call_kind).intervals(gap);
+            let of_before =
+                unseen.filter(|(.., work)| *work == UnseenWork::OfBefore).map(|(start, end, _)| (start, end));
+            of_before.chain(without_requests(trace, gap, call_kind)).collect()
+        })
     }
 
-    fn unseen_intervals(&self, trace: &Trace, is_wanted: &dyn Fn(UnseenWork) -> bool) -> Vec<Vec<(Ns, Ns)>> {
+    fn unseen_intervals(&self, trace: &Trace) -> Vec<Vec<(Ns, Ns)>> {
+        self.intervals(trace, &|gap, call_kind| {
+            let unseen = unseen_in_gap(trace, gap, call_kind).intervals(gap);
+            unseen.map(|(start, end, _)| (start, end)).collect()
+        })
+    }
+
+    /// The intervals in the gaps of each device.
+    fn intervals(&self, trace: &Trace, in_gap: &InGap) -> Vec<Vec<(Ns, Ns)>> {
         let has_first_gaps = trace.cut.is_some() || !trace.graph_replays.is_empty();
         let signals = self.devices.iter().flatten().any(|device| !device.gaps.is_empty() || has_first_gaps);
         let signals = signals.then(Signals::embedded);
@@ -86,14 +101,16 @@ impl LongGaps {
                 let start = graphs.last_before(device, end).map_or(start, |graph_end| graph_end.max(start));
                 let gap = Gap { device, start, end, previous_row: None, next_row };
                 let call_kind = |name| signals.call(trace.calls.names.get(name));
-                let parts = unseen_in_gap(trace, &gap, &call_kind).intervals(&gap);
-                parts.filter(|(.., work)| is_wanted(*work)).map(|(start, end, _)| (start, end)).collect::<Vec<_>>()
+                in_gap(&gap, &call_kind)
             });
             unseen.collect()
         };
         self.devices.iter().enumerate().map(unseen_of).collect()
     }
 }
+
+/// Finds intervals in a gap. The function has the kind of each call.
+type InGap<'a> = dyn Fn(&Gap, &dyn Fn(NameId) -> CallKind) -> Vec<(Ns, Ns)> + 'a;
 
 /// Graphs that were traced as a whole, which are not in the table of ops and shorten its gaps. By device: start, and the latest end so
 /// far, sorted by start.
@@ -153,7 +170,7 @@ mod tests {
             let trace = trace.launch(1_900..2_000).launches("gemm_kernel", 9_000..10_000).finish();
             let gaps = LongGaps::of(&trace);
             let survey_has = Context::new(&trace, 30).survey().idle[0].unseen.clone();
-            assert_eq!(gaps.unseen_intervals(&trace, &|_| true), [survey_has]);
+            assert_eq!(gaps.unseen_intervals(&trace), [survey_has]);
             gaps.unseen(&trace)[0]
         };
         assert_eq!((unseen(4_000), unseen(9_000)), (Ns(5_000_000), Ns::ZERO));

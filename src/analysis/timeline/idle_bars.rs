@@ -2,7 +2,7 @@
 
 use super::{GapCause, Timeline};
 use crate::analysis::classified::ClassifiedTrace;
-use crate::analysis::host::idle_cause::{IdleCause, each_gap};
+use crate::analysis::host::idle_cause::{IdleCause, IdleTimes, each_gap};
 use crate::analysis::time::work::launch_of;
 use crate::trace::{DeviceId, Ns, Trace};
 
@@ -61,8 +61,8 @@ impl IdleBar {
 #[derive(Debug)]
 pub(super) struct IdleBars {
     bars: Vec<Vec<IdleBar>>,
-    /// The intervals of each device in which it executed work that was launched before the capture.
-    of_before: Vec<Vec<(Ns, Ns)>>,
+    /// See [`IdleTimes::of_no_step`].
+    of_no_step: Vec<Vec<(Ns, Ns)>>,
 }
 
 impl IdleBars {
@@ -88,7 +88,7 @@ impl IdleBars {
             let causes = bars.iter_mut().flat_map(|bar| [&mut bar.cause, &mut bar.lesser_cause]);
             causes.filter(|cause| **cause == IdleCause::Drained).for_each(|cause| *cause = IdleCause::HostLate);
         }
-        Self { bars, of_before: idle.into_iter().map(|idle| idle.of_before).collect() }
+        Self { bars, of_no_step: idle.iter().map(IdleTimes::of_no_step).collect() }
     }
 
     /// Those of a device. They do not overlap.
@@ -96,9 +96,9 @@ impl IdleBars {
         self.bars.get(device.0 as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// By device: the intervals in which it executed work that was launched before the capture.
-    pub(super) fn of_before(&self) -> &[Vec<(Ns, Ns)>] {
-        &self.of_before
+    /// By device: the intervals that belong to no step, see [`IdleTimes::of_no_step`].
+    pub(super) fn of_no_step(&self) -> &[Vec<(Ns, Ns)>] {
+        &self.of_no_step
     }
 
     /// All with their devices and their rows in the lanes of these.

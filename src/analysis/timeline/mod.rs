@@ -300,7 +300,7 @@ impl Timeline {
 
     fn step_bar(&self, trace: &Trace, timed: &TimedStep) -> StepBar {
         let TimedStep { step, until, time, .. } = *timed;
-        let unseen = step.device.and_then(|device| self.gaps(trace).of_before().get(device.0 as usize));
+        let unseen = step.device.and_then(|device| self.gaps(trace).of_no_step().get(device.0 as usize));
         let to_last_op = unseen.map_or(Ns::ZERO, |unseen| time_between(unseen, step.start, step.end));
         StepBar {
             start: step.start,
@@ -326,7 +326,7 @@ impl Timeline {
     }
 
     fn gaps_of_small(&self, trace: &Trace) -> Option<&[Vec<(Ns, Ns)>]> {
-        (trace.gpu_ops.len() <= MAX_OPS_TO_FIND_A_START).then(|| self.gaps(trace).of_before())
+        (trace.gpu_ops.len() <= MAX_OPS_TO_FIND_A_START).then(|| self.gaps(trace).of_no_step())
     }
 
     /// How long a bar lasts: a step without the time in which the trace lacks its work.
@@ -344,7 +344,7 @@ impl Timeline {
             if steps.iter().any(|step| step.basis != Basis::Host) {
                 steps.retain(|step| step.basis != Basis::Host);
             }
-            let timed = timed(steps.iter(), self.gaps(trace).of_before()).into_iter();
+            let timed = timed(steps.iter(), self.gaps(trace).of_no_step()).into_iter();
             let mut bars: Vec<StepBar> = timed.map(|timed| self.step_bar(trace, &timed)).collect();
             ordering::sort_by_key(&mut bars, |bar| bar.start);
             bars

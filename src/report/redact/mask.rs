@@ -104,13 +104,13 @@ impl Mask {
     fn masked(&mut self, text: &str) -> String {
         if let Some((name, suffix)) = mangled(text) {
             let has_name = mangled_parts(name).iter().any(|part| match part {
-                MangledPart::Identifier(identifier) => self.names.first_in(identifier).is_some(),
+                MangledPart::Identifier(identifier) => !self.names.all_in(identifier).is_empty(),
                 MangledPart::Codes(_) => false,
             });
             let is_kept = is_public(text) && !has_name;
             return if is_kept { text.to_owned() } else { self.mangled(name) + &self.suffix(suffix) };
         }
-        if is_public(text) && !may_match(text) && self.names.first_in(text).is_none() {
+        if is_public(text) && !may_match(text) && self.names.all_in(text).is_empty() {
             return text.to_owned();
         }
         let mut kept = Kept::default();
@@ -164,14 +164,14 @@ impl Mask {
 
     /// The text with a code for each learned name. `keep` is given the codes.
     fn without_names(&mut self, text: &str, keep: &mut dyn FnMut(String) -> Option<String>) -> String {
-        let (mut out, mut rest) = (String::new(), text);
-        while let Some(place) = self.names.first_in(rest) {
-            let name = rest.get(place.clone()).unwrap_or_default();
-            out += rest.get(..place.start).unwrap_or_default();
+        let (mut out, mut end) = (String::new(), 0);
+        for place in self.names.all_in(text) {
+            out += text.get(end..place.start).unwrap_or_default();
+            let name = text.get(place.clone()).unwrap_or_default();
             out += &keep(format!("zq{}", self.code(Redaction::Machines, name))).unwrap_or_default();
-            rest = rest.get(place.end..).unwrap_or_default();
+            end = place.end;
         }
-        out + rest
+        out + text.get(end..).unwrap_or_default()
     }
 
     fn tokens(&mut self, text: &str) -> String {

@@ -1,6 +1,6 @@
 //! The time of each step: until the next step of its process on its device starts, because the host works for a step before and
 //! after its ops too. Pauses count: whether a step works or waits for more of its time changes nothing. One pass over the steps,
-//! and two binary searches per step for time of unseen work.
+//! and two binary searches per step for time that belongs to no step.
 
 use super::Step;
 use crate::ordering::VecMap;
@@ -15,25 +15,25 @@ pub(crate) struct TimedStep<'a> {
     pub(crate) until: Ns,
     /// Whether that is the start of the next step.
     pub(crate) reaches_next: bool,
-    /// From its start to `until`, without time of unseen work.
+    /// From its start to `until`, without the time that belongs to no step.
     pub(crate) time: Ns,
 }
 
 /// Computes the time of each step. It reaches to the start of the next step of the same process on the same device; steps without a
-/// device are a lane of their process. The last step of a lane reaches to its own last op. Steps must be sorted by start. `unseen`
-/// has for each device the intervals in which it executed work that the trace does not contain because it was launched before the
-/// capture, sorted.
+/// device are a lane of their process. The last step of a lane reaches to its own last op. Steps must be sorted by start. `left_out`
+/// has for each device the intervals that belong to no step, sorted: it executed work that the trace does not contain because it was
+/// launched before the capture, or a serving engine had no request.
 pub(crate) fn timed<'a>(
     steps: impl DoubleEndedIterator<Item = &'a Step>,
-    unseen: &[Vec<(Ns, Ns)>],
+    left_out: &[Vec<(Ns, Ns)>],
 ) -> Vec<TimedStep<'a>> {
     let mut next_starts: VecMap<(ProcessId, Option<DeviceId>), Option<Ns>> = VecMap::new();
     let mut timed: Vec<TimedStep> = Vec::new();
     for step in steps.rev() {
         let next = next_starts.update((step.process, step.device), None, |next| next.replace(step.start));
-        let unseen = step.device.and_then(|device| unseen.get(device.0 as usize)).map_or(&[][..], Vec::as_slice);
+        let left_out = step.device.and_then(|device| left_out.get(device.0 as usize)).map_or(&[][..], Vec::as_slice);
         let until = next.unwrap_or(step.end);
-        let time = until.since(step.start).since(time_between(unseen, step.start, until));
+        let time = until.since(step.start).since(time_between(left_out, step.start, until));
         timed.push(TimedStep { step, until, reaches_next: next.is_some(), time });
     }
     timed.reverse();

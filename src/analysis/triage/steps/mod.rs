@@ -71,11 +71,11 @@ pub(crate) fn table(view: &View) -> Answer<TriageSteps> {
     }
     let shape = view.options.model_shape.or_else(|| view.server.model_shape());
     let busy = BusyTime::new(view.trace, view.ops().map(|(.., op)| op));
-    let of_before = LongGaps::of(view.trace).of_before(view.trace);
+    let of_no_step = LongGaps::of(view.trace).of_no_step(view.trace);
     // Steps without a device come last in the list.
     let (on_host, on_device): (Vec<&Step>, Vec<&Step>) = all_steps.iter().partition(|step| step.device.is_none());
     let timed: Vec<TimedStep> =
-        [on_device, on_host].into_iter().flat_map(|steps| timed(steps.into_iter(), &of_before)).collect();
+        [on_device, on_host].into_iter().flat_map(|steps| timed(steps.into_iter(), &of_no_step)).collect();
     let is_starting = starting_steps(view.trace, &mut all_steps.iter());
     let timed: Vec<TimedStep> = timed.into_iter().filter(|timed| !is_starting(timed.step)).collect();
     let form = all_steps.first().map_or(Form::Engine, |step| step.info.form);

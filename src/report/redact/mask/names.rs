@@ -34,18 +34,22 @@ impl Names {
         }
     }
 
-    /// The place of the first name in the text.
-    pub(super) fn first_in(&self, text: &str) -> Option<Range<usize>> {
+    /// The places of all names in the text. Of names that overlap, the first.
+    pub(super) fn all_in(&self, text: &str) -> Vec<Range<usize>> {
         if self.0.is_empty() {
-            return None;
+            return Vec::new();
         }
         let words: Vec<(usize, &str)> = places(text).collect();
-        words.iter().enumerate().find_map(|(at, (start, first))| {
-            let rest = words.get(at..)?;
-            let known = self.0.get(&first.to_ascii_lowercase())?;
-            let end = known.iter().find_map(|name| end_of(name, rest))?;
-            Some(*start..end)
-        })
+        let (mut found, mut last_end): (Vec<Range<usize>>, usize) = (Vec::new(), 0);
+        for (at, (start, first)) in words.iter().enumerate() {
+            let known = self.0.get(&first.to_ascii_lowercase()).filter(|_| *start >= last_end);
+            let rest = words.get(at..).unwrap_or_default();
+            if let Some(end) = known.and_then(|known| known.iter().find_map(|name| end_of(name, rest))) {
+                found.push(*start..end);
+                last_end = end;
+            }
+        }
+        found
     }
 }
 
