@@ -3,9 +3,10 @@
 use super::communication_waits::exposed_waiting_ms;
 use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{Cost, DeviceTimes, Situation};
+use crate::analysis::classified::KernelKind;
 use crate::analysis::communication::waiting::{DeviceWaiting, Evidence};
 use crate::analysis::replay::cause::Cause;
-use crate::trace::Ms;
+use crate::trace::{Ms, Ns};
 use crate::words::findings::exposed_communication as words;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
@@ -35,10 +36,23 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         title: words::TITLE,
         cost_ms,
         evidence: words::evidence(situation.amount(device, exposed_ms), waiting, knows_waiting),
-        action: words::action(situation.framework, knows_waiting),
+        action: words::action(situation.framework, knows_waiting, gathers(situation)),
         what_if,
         section: "nccl_ops",
     })
+}
+
+/// Whether all-gathers take more than half of the time of communication kernels.
+fn gathers(situation: &Situation) -> bool {
+    let context = situation.context;
+    let (mut gathers, mut all) = (Ns::ZERO, Ns::ZERO);
+    for group in context.groups().iter() {
+        if let KernelKind::Communication(operation) = context.kernel_kind(group.name) {
+            all += group.total;
+            gathers += if operation == "allgather" { group.total } else { Ns::ZERO };
+        }
+    }
+    gathers.0 > all.0 / 2
 }
 
 /// True if the file contains the other ranks.
@@ -65,6 +79,13 @@ mod tests {
         let mut trace = TestTrace::nsys();
         trace.in_us().kernel(KINDS[ALLREDUCE], 0..1_000).stream(8).kernel("gemm", 0..4_000);
         assert!(finding(&mut trace, "exposed-communication").is_none());
+    }
+
+    #[test]
+    fn all_gathers_of_a_training_are_told_to_be_fetched_ahead() {
+        let mut trace = TestTrace::new();
+        trace.in_us().kernel(KINDS[ALLGATHER], 0..1_000).kernel("at::native::gemm", 1_000..4_000);
+        assert!(finding(&mut trace, "exposed-communication").unwrap().action.contains("forward_prefetch"));
     }
 
     #[test]

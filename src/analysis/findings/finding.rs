@@ -128,4 +128,11 @@ impl Finding {
     pub(super) fn proven_ms(&self) -> Option<f64> {
         self.what_if.as_ref().map(|saving| saving.proven_ms().min(self.cost_ms))
     }
+
+    /// The replay, if it saves what the finding costs. A replay without all communication says nothing of its waits alone.
+    pub(super) fn replayed(&self) -> Option<&Saving> {
+        /// Rounding.
+        const SAME: f64 = 1e-6;
+        self.what_if.as_ref().filter(|saving| (saving.high_ms - self.cost_ms).abs() <= SAME * self.cost_ms)
+    }
 }

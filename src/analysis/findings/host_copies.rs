@@ -1,29 +1,36 @@
-//! `host-copies`: only copies between host and device run for a large part of the time.
+//! `host-copies`: only copies between host and device, or between devices, run for a large part of the time.
 
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::Situation;
+use super::situation::{DeviceTimes, Situation};
 use crate::words::findings::host_copies as words;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
-    let (device, cost_ms) = situation.worst(|device| device.copies.host.total_ms.min(device.exposed_copies_ms))?;
+    let (device, cost_ms) = situation.worst(|device| copies_ms(device).min(device.exposed_copies_ms))?;
     if situation.share(cost_ms) < situation.context.signals.thresholds.min_copy_share {
         return None;
     }
-    let directions = directions(situation);
+    let amount = situation.amount(device, cost_ms);
+    let (title, evidence, action) = match device.copies.peer.total_ms > device.copies.host.total_ms {
+        true => (words::PEER_TITLE, words::peer_evidence(amount), words::PEER_ACTION),
+        false => {
+            let devices = situation.context.trace.devices.len();
+            (words::TITLE, words::evidence(amount, &directions(situation), devices), words::action(situation.framework))
+        }
+    };
     Some(Finding {
         id: FindingId::HostCopies,
         confidence: Confidence::High,
-        title: words::TITLE,
+        title,
         cost_ms,
-        evidence: words::evidence(
-            situation.amount(device, cost_ms),
-            &directions,
-            situation.context.trace.devices.len(),
-        ),
-        action: words::action(situation.framework).to_owned(),
+        evidence,
+        action: action.to_owned(),
         what_if: None,
         section: "copy_engine_events",
     })
+}
+
+fn copies_ms(device: &DeviceTimes) -> f64 {
+    device.copies.host.total_ms + device.copies.peer.total_ms
 }
 
 /// The directions with a notable part of the bytes, and the rate of a copy in each.
@@ -56,6 +63,15 @@ mod tests {
         assert_eq!(found.cost_ms, 1.0);
         assert!(found.evidence.ends_with("; 20.0 MB to the GPU at 20.0 GB/s per copy"), "{found:?}");
         assert!(!found.action.contains("pin"), "{found:?}");
+    }
+
+    #[test]
+    fn copies_between_gpus_that_no_kernel_hides_are_a_finding() {
+        let mut trace = TestTrace::new();
+        trace.in_us().kernel("Memcpy PtoP (Device -> Device)", 0..1_000).stream(8).kernel("attention", 1_000..4_000);
+        let found = finding(&mut trace, "host-copies").unwrap();
+        assert_eq!(found.cost_ms, 1.0);
+        assert!(found.evidence.ends_with("only copies between GPUs run"), "{found:?}");
     }
 
     #[test]

@@ -114,8 +114,11 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Finding
         cost_ms: Ms(finding.cost_ms),
         share_pct: Pct(100.0 * situation.cost_share(&finding)),
         proven_ms: finding.proven_ms().map(Ms),
-        evidence: finding.evidence
-            + &or_nothing(finding.what_if.as_ref().and_then(|saving| situation.replayed(saving)), words::replayed),
+        evidence: format!(
+            "{}{}",
+            finding.evidence,
+            or_nothing(finding.replayed().and_then(|saving| situation.replayed(saving)), words::replayed)
+        ),
         action: finding.action,
         section: finding.section.to_owned(),
         what_if: finding.what_if.map(|saving| saving.id.to_string()),

@@ -12,7 +12,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let (device, cost_ms) = situation.worst(|device| device.copies.pageable.total_ms.min(device.exposed_copies_ms))?;
     Some(Finding {
         id: FindingId::PageableCopies,
-        confidence: Confidence::High,
+        confidence: Confidence::Medium,
         title: words::TITLE,
         cost_ms,
         evidence: words::evidence(situation.amount(device, cost_ms), device.copies.pageable.count),

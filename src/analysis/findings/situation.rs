@@ -13,6 +13,7 @@ use crate::analysis::host::launch_gaps::{Gaps, LaunchGaps};
 use crate::analysis::labels;
 use crate::analysis::replay::cause::{Cause, CauseId};
 use crate::analysis::replay::costs::{Costs, PathGroup, Saving};
+use crate::analysis::replay::sections::PathKind;
 use crate::analysis::replay::sections::WhatIfRow;
 use crate::analysis::section::{Fraction, Ms, Section, Sections, TypedSection};
 use crate::analysis::structure::stages::Form;
@@ -73,6 +74,8 @@ pub(super) struct CopyTimes {
     pub(super) pageable: Copies,
     /// Other copies between host and device.
     pub(super) host: Copies,
+    /// Copies between GPUs.
+    pub(super) peer: Copies,
 }
 
 /// Number and summed duration of some copies.
@@ -97,6 +100,8 @@ pub(super) struct Situation<'a> {
     unit: Unit,
     /// `None` if the replay says nothing.
     costs: Option<Costs>,
+    /// Bounds of a replay that abstains.
+    bounds: Option<Costs>,
     sections: &'a Sections,
 }
 
@@ -104,6 +109,8 @@ pub(super) struct Situation<'a> {
 pub(super) struct CodeOnPath {
     /// `_prepare_inputs (scheduler.py:120)`.
     pub(super) place: String,
+    /// It is a call of the GPU API.
+    pub(super) is_call: bool,
     pub(super) per_step_ms: f64,
     /// What can be done about it, if that is known.
     pub(super) change: Option<&'static str>,
@@ -168,6 +175,7 @@ impl<'a> Situation<'a> {
             vendor: trace.vendor(),
             steps: unit.steps,
             costs: Costs::of(sections, unit),
+            bounds: Costs::of_abstaining(sections, unit),
             unit,
             has_stacks: trace.events.python_frames > 0,
             is_window: trace.cut.is_some(),
@@ -239,11 +247,16 @@ impl<'a> Situation<'a> {
             .map_or_else(|| self.share(ms), |window_ms| (ms / window_ms).min(1.0))
     }
 
-    /// What the cause with this id in `what_if` costs at most by the replay; else the measured time, which may be more than can be saved.
+    /// What the cause with this id in `what_if` costs at most by the replay. If the replay abstains, the measured time, but not more than it
+    /// saves at most; without a replay the measured time, which may be more than can be saved.
     pub(super) fn cost(&self, cause: impl Into<CauseId>, measured_ms: f64) -> Cost {
-        match self.costs.as_ref().map(|costs| costs.saving(&cause.into())) {
+        let id = cause.into();
+        match self.costs.as_ref().map(|costs| costs.saving(&id)) {
             Some(saving) => Cost { ms: self.without_waits(&saving), what_if: Some(saving) },
-            None => Cost { ms: measured_ms, what_if: None },
+            None => {
+                let bound_ms = self.bounds.as_ref().map(|bounds| bounds.saving(&id).high_ms);
+                Cost { ms: bound_ms.map_or(measured_ms, |bound_ms| bound_ms.min(measured_ms)), what_if: None }
+            }
         }
     }
 
@@ -290,6 +303,7 @@ impl<'a> Situation<'a> {
         let row = self.costs.as_ref()?.largest(group)?;
         Some(CodeOnPath {
             place: Place { function: &row.name, file: &row.file, line: row.line }.words(),
+            is_call: row.kind == PathKind::Call,
             per_step_ms: row.per_step_ms.0,
             change: change_of(&row.file, &row.name),
         })
@@ -582,9 +596,11 @@ impl CopyTimes {
             let words = ["htod", "dtoh", "host-to-device", "device-to-host", "hosttodevice", "devicetohost"];
             words.iter().any(|word| name.contains(word))
         };
+        let is_peer_copy = || ["ptop", "peer-to-peer", "peertopeer"].iter().any(|word| name.contains(word));
         match kind {
             OpKind::Copy if name.contains("pageable") => Some(&mut self.pageable),
             OpKind::Copy if is_host_copy() => Some(&mut self.host),
+            OpKind::Copy if is_peer_copy() => Some(&mut self.peer),
             OpKind::Copy | OpKind::Kernel | OpKind::Set => None,
         }
     }

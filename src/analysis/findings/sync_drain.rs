@@ -4,13 +4,15 @@
 //! is at most the time that they took: without the call the host is earlier by that, and no more. The rest, and the later gaps until
 //! launches are ahead again, have other causes too, so the evidence only states them. The cost is what the replay saves without the
 //! calls: the host may then run ahead of the GPU also where no gap follows a call.
-//! The evidence names the calls, and the CPU op and Python frame that made them if they were looked up when the file was read
+//! The time after a call is that of the code that runs then: the evidence names the code with most time on the critical path, and the
+//! action begins with it. The evidence names the calls, and the CPU op and Python frame that made them if they were looked up when the file was read
 //! ([`crate::trace::BlockingSites`]).
 
 use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{Cost, DeviceTimes, DrainSite, Situation, ms};
 use crate::analysis::host::idle_cause::Drained;
 use crate::analysis::replay::cause::Cause;
+use crate::analysis::replay::costs::PathGroup;
 use crate::trace::Ns;
 use crate::words::findings::sync_drain as words;
 
@@ -24,6 +26,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     }
     let Cost { ms: cost_ms, what_if } = situation.cost(Cause::AllBlocking, drained_ms);
     let runs_ahead = cost_ms > ms(device.drained().idle());
+    let after = situation.largest_code(PathGroup::Host).filter(|code| !code.is_call);
     Some(Finding {
         id: FindingId::SyncDrain,
         confidence: if situation.has_stacks || matches!(situation.steps, 1 | 2) {
@@ -33,8 +36,19 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         },
         title: if runs_ahead { words::RUNS_AHEAD_TITLE } else { words::TITLE },
         cost_ms,
-        evidence: words::evidence(situation.amount(device, drained_ms), &drains(device, runs_ahead)),
-        action: words::action(situation.framework, code(situation, device)).to_owned(),
+        evidence: words::evidence(
+            situation.amount(device, drained_ms),
+            after.as_ref().map(|code| code.words(situation)),
+            &drains(device, runs_ahead),
+        ),
+        action: match after.as_ref().and_then(|code| code.change) {
+            Some(change) => change.to_owned(),
+            None => words::action(
+                situation.framework,
+                code(situation, device),
+                after.as_ref().map(|code| code.words(situation)),
+            ),
+        },
         what_if,
         section: "barriers",
     })

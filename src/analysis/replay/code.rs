@@ -53,7 +53,9 @@ pub(crate) fn code_timelines(trace: &Trace, packed: Option<&PackedCode>) -> Opti
     add_ranges(trace, &part, &mut names, &mut events);
     ordering::sort_by_key(&mut events, |event| {
         let time = &event.time;
-        (time.thread, time.start, std::cmp::Reverse(time.end), event.named.kind == Kind::Op)
+        // Of functions with equal times the one that waits is the innermost: nothing runs in it.
+        let order = (event.named.kind == Kind::Op, event.named.kind == Kind::Inner, event.named.waits);
+        (time.thread, time.start, std::cmp::Reverse(time.end), order)
     });
     let mut codes = Codes::default();
     let of_threads = events.chunk_by(|a, b| a.time.thread == b.time.thread);

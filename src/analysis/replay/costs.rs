@@ -121,9 +121,19 @@ impl PathGroup {
 impl Costs {
     /// `None` if the replay abstains or does not cover the GPU work of all processes.
     pub(crate) fn of(sections: &Sections, unit: Unit) -> Option<Self> {
+        Self::read(sections, unit, false)
+    }
+
+    /// Those of a replay that abstains: what is saved at most still is a bound. `None` if the replay does not abstain, or does not cover the
+    /// GPU work of all processes.
+    pub(crate) fn of_abstaining(sections: &Sections, unit: Unit) -> Option<Self> {
+        Self::read(sections, unit, true)
+    }
+
+    fn read(sections: &Sections, unit: Unit, abstains: bool) -> Option<Self> {
         let trust = ReplayTrust::rows(sections).into_iter().next()?;
         let what_if = WhatIf::read(sections)?;
-        if trust.abstains || trust.of_gpu_work_pct.0 < 100.0 {
+        if trust.abstains != abstains || trust.of_gpu_work_pct.0 < 100.0 {
             return None;
         }
         let mut path = CriticalPathRows::rows(sections);

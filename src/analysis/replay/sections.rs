@@ -350,8 +350,8 @@ impl Show<'_> {
     fn code_row(&self, name: Option<NameId>, waits: Waits) -> CriticalPathRow {
         let kind = if waits == Waits::Yes { PathKind::Waiting } else { PathKind::HostCode };
         let Place { function, file, line } = Place::parse(self.code_name(name));
-        // A range says when, and not what runs.
-        let is_range = name.is_some_and(|name| self.replay.parts.unrecorded.is_range(name));
+        // A range says when, and not what runs; but one that waits does nothing else.
+        let is_range = waits == Waits::No && name.is_some_and(|name| self.replay.parts.unrecorded.is_range(name));
         let name = if is_range { sentences::in_range(function) } else { function.to_owned() };
         let file = file.to_owned();
         CriticalPathRow { place: PathPlace::Host, kind, name, file, line, ..CriticalPathRow::default() }

@@ -15,7 +15,8 @@ pub(crate) fn evidence(amount: Amount, waiting: Option<Ms>, knows_waiting: bool)
     )
 }
 
-pub(crate) fn action(framework: Framework, knows_waiting: bool) -> String {
+/// `gathers`: most of the communication is all-gathers.
+pub(crate) fn action(framework: Framework, knows_waiting: bool, gathers: bool) -> String {
     let first = if knows_waiting {
         ""
     } else {
@@ -37,6 +38,11 @@ pub(crate) fn action(framework: Framework, knows_waiting: bool) -> String {
         Framework::Xla => {
             "Let XLA schedule collectives ahead of their use (on GPUs `--xla_gpu_enable_latency_hiding_scheduler=true` in \
              `XLA_FLAGS`), or shard the arrays so that fewer are needed."
+        }
+        Framework::Transformers | Framework::Training | Framework::Torch if gathers => {
+            "All-gathers take most of the time of communication, as of sharded parameters: fetch those of the next layer while this one \
+             computes (FSDP: `forward_prefetch`, `backward_prefetch`, in FSDP2 `set_modules_to_forward_prefetch`), or shard over fewer \
+             GPUs, for example within a node."
         }
         Framework::Transformers | Framework::Training | Framework::Torch | Framework::Program => {
             "Start the collectives earlier on a stream of their own, so that they overlap compute: for gradients, tune the \

@@ -4,6 +4,10 @@ use super::{Amount, Framework};
 use crate::words::numbers::bytes;
 
 pub(crate) const TITLE: &str = "copies between host and GPU without kernels";
+pub(crate) const PEER_TITLE: &str = "copies between GPUs without kernels";
+pub(crate) const PEER_ACTION: &str =
+    "Send the data while kernels run, in parts that are ready early and on a stream of its own, and let only the ops that read it wait \
+     for it.";
 
 /// The copies in one direction.
 #[derive(Debug, Clone, Copy)]
@@ -12,6 +16,10 @@ pub(crate) struct Direction {
     pub(crate) bytes: f64,
     /// Of one copy, in bytes per second.
     pub(crate) bytes_per_s: f64,
+}
+
+pub(crate) fn peer_evidence(amount: Amount) -> String {
+    format!("{amount}: only copies between GPUs run")
 }
 
 /// `devices`: the bytes are a sum over the GPUs, which copy at the same time; the rate is that of one copy.

@@ -197,6 +197,10 @@ pub(crate) fn replayed(replayed: Replayed) -> String {
     }
     let range = if least == most { least } else { format!("{least} to {most}") };
     match replayed.alone.map(time) {
+        Some(alone) if alone == measured => format!(
+            ". Replayed: without it on this rank alone nothing is saved, because collectives wait for the other ranks; without it on \
+             all ranks {what} {range} instead of {measured}"
+        ),
         Some(alone) => format!(
             ". Replayed: without it on this rank {what} {alone} instead of {measured}, because collectives wait for the \
              other ranks; without it on all ranks {range}"
@@ -211,7 +215,7 @@ pub(crate) fn common_time(common: Ms, id: &str) -> String {
 }
 
 /// The titles as they stand within a sentence.
-const TITLES: [&str; 20] = [
+const TITLES: [&str; 21] = [
     allocations::TITLE,
     communication_waits::TITLE,
     communication_waits::UNSURE_TITLE,
@@ -219,6 +223,7 @@ const TITLES: [&str; 20] = [
     exposed_communication::TITLE,
     far_from_roof::TITLE,
     host_copies::TITLE,
+    host_copies::PEER_TITLE,
     host_late::TITLE,
     host_late::LOADING_TITLE,
     host_late::PAUSES_TITLE,

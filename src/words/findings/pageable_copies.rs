@@ -34,9 +34,10 @@ pub(crate) fn action(framework: Framework, vendor: Vendor) -> &'static str {
         (Framework::Program, Vendor::Huawei) => {
             "Allocate the host memory with `aclrtMallocHost` and copy with `aclrtMemcpyAsync` on a stream of its own."
         }
-        _ => {
+        (Framework::Training, _) => {
             "Pin the host memory (`pin_memory=True` in the DataLoader, `tensor.pin_memory()`) and copy with \
              `non_blocking=True` on a stream of its own."
         }
+        _ => "Pin the host memory (`tensor.pin_memory()`) and copy with `non_blocking=True` on a stream of its own.",
     }
 }

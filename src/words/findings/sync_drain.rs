@@ -1,6 +1,6 @@
 //! `sync-drain`: its titles, evidence and action.
 
-use super::{Amount, Framework};
+use super::{Amount, CodeOnPath, Framework, code_of_host};
 use crate::trace::Ns;
 use crate::words::{or_nothing, time_of};
 
@@ -21,9 +21,11 @@ pub(crate) struct Drains {
     pub(crate) runs_ahead: bool,
 }
 
-pub(crate) fn evidence(amount: Amount, drains: &Drains) -> String {
+/// `after`: the code with most of the host's time on the critical path.
+pub(crate) fn evidence(amount: Amount, after: Option<CodeOnPath>, drains: &Drains) -> String {
     format!(
-        "{amount}: the GPU ran empty during a blocking call, and idled until the thread launched the next op. By call: {}{}{}{}",
+        "{amount}: the GPU ran empty during a blocking call, and idled until the thread launched the next op{}. By call: {}{}{}{}",
+        code_of_host(after),
         calls(&drains.calls),
         or_nothing(drains.longer, |longer| {
             format!(". The GPU idled for {} longer than the calls took", time_of(longer))
@@ -52,7 +54,16 @@ pub(crate) enum Code {
     WithoutStacks,
 }
 
-pub(crate) fn action(framework: Framework, code: Code) -> &'static str {
+/// `after`: as in [`evidence`].
+pub(crate) fn action(framework: Framework, code: Code, after: Option<CodeOnPath>) -> String {
+    let of_code = or_nothing(after, |code| {
+        format!("Make {} faster, or run it while the GPU works on the next step. ", code.place)
+    });
+    format!("{of_code}{}", of_call(framework, code))
+}
+
+/// So that the host need not wait.
+fn of_call(framework: Framework, code: Code) -> &'static str {
     match framework {
         Framework::SgLang | Framework::Vllm | Framework::TensorRtLlm | Framework::OtherEngine => engine_action(code),
         Framework::Training => {
@@ -77,14 +88,15 @@ pub(crate) fn action(framework: Framework, code: Code) -> &'static str {
 fn engine_action(code: Code) -> &'static str {
     match code {
         Code::Located => {
-            "In that code, keep the values on the GPU, or read them one step later with a pinned, non-blocking copy."
+            "Keep the values that the call waits for on the GPU, or launch the next step before they are read (asynchronous or overlap \
+             scheduling)."
         }
         Code::NotLocated => {
-            "Keep the values of the call on the GPU, or read them one step later with a pinned, non-blocking copy."
+            "Keep the values of the call on the GPU, or launch the next step before they are read (asynchronous or overlap scheduling)."
         }
         Code::WithoutStacks => {
-            "Capture with Python stacks to see the code that makes the call. Keep its values on the GPU, or read them \
-             one step later with a pinned, non-blocking copy."
+            "Capture with Python stacks to see the code that makes the call and what runs after it. Keep its values on the GPU, or \
+             launch the next step before they are read (asynchronous or overlap scheduling)."
         }
     }
 }
