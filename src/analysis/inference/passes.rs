@@ -150,6 +150,7 @@ fn step_on_device(trace: &Trace, step: &InferredStep) -> Option<Step> {
         basis: Basis::Kernels,
         process,
         annotation_range: (start, end),
+        ends_phase: false,
     })
 }
 

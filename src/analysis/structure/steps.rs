@@ -532,6 +532,7 @@ mod tests {
                 basis: Basis::Launches,
                 process: ProcessId(0),
                 annotation_range: (Ns(start), Ns(start + duration)),
+                ends_phase: false,
             };
             let steps: Vec<Step> = ops.iter().filter(|op| op.3).map(step).collect();
             let start = ops.iter().map(|op| op.0).min().unwrap();

@@ -4,6 +4,7 @@
 
 mod extents;
 mod launch_labels;
+mod phase_ends;
 mod step_info;
 mod step_list;
 mod step_time;

@@ -10,7 +10,7 @@
 use super::extents::{Extent, launched_extents};
 use super::launch_labels::{LaunchLabels, timelines_by_process};
 use super::word_ranges::processes_with_steps;
-use super::{Form, Stage, StepInfo, TokenSums, parse_steps};
+use super::{Form, Stage, StepInfo, TokenSums, parse_steps, phase_ends};
 use crate::ordering::{self, VecMap};
 use crate::trace::{Annotation, DeviceId, HostCode, NONE, NameId, Ns, ProcessId, Span, ThreadId, Trace};
 use std::cmp::Reverse;
@@ -40,6 +40,8 @@ pub struct Step {
     pub process: ProcessId,
     /// Start and end of its annotation, on the host or the device.
     pub annotation_range: (Ns, Ns),
+    /// The program does other work between it and the next step, see `phase_ends`.
+    pub ends_phase: bool,
 }
 
 /// The source of the times of a step.
@@ -93,6 +95,7 @@ pub fn steps(trace: &Trace) -> Vec<Step> {
         drop_parts(&mut steps);
     }
     ordering::sort_by_key(&mut steps, |step| (step.basis == Basis::Host, step.start));
+    phase_ends::mark(trace, &mut steps);
     steps
 }
 
@@ -164,6 +167,7 @@ pub fn steps_from_ranges(trace: &Trace) -> Vec<Step> {
     let extents = launched_extents(trace, &timelines_by_process(trace, ranges(&host)));
     add_host_steps(&host, &extents, &DeviceKeys::new(trace, &[]), &mut steps);
     ordering::sort_by_key(&mut steps, |step| step.start);
+    phase_ends::mark(trace, &mut steps);
     steps
 }
 
@@ -431,7 +435,7 @@ impl StepNode {
 
     fn step(&self, basis: Basis) -> Step {
         let &Self { info, name, start, end, device, process, .. } = self;
-        Step { info, name, start, end, device, basis, process, annotation_range: (start, end) }
+        Step { info, name, start, end, device, basis, process, annotation_range: (start, end), ends_phase: false }
     }
 }
 

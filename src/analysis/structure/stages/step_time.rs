@@ -20,7 +20,8 @@ pub(crate) struct TimedStep<'a> {
 }
 
 /// Computes the time of each step. It reaches to the start of the next step of the same process on the same device; steps without a
-/// device are a lane of their process. The last step of a lane reaches to its own last op. Steps must be sorted by start. `left_out`
+/// device are a lane of their process. The last step of a lane, and one that ends a phase of the program,
+/// reaches to its own last op. Steps must be sorted by start. `left_out`
 /// has for each device the intervals that belong to no step, sorted: it executed work that the trace does not contain because it was
 /// launched before the capture, or a serving engine had no request.
 pub(crate) fn timed<'a>(
@@ -31,6 +32,7 @@ pub(crate) fn timed<'a>(
     let mut timed: Vec<TimedStep> = Vec::new();
     for step in steps.rev() {
         let next = next_starts.update((step.process, step.device), None, |next| next.replace(step.start));
+        let next = next.filter(|_| !step.ends_phase);
         let left_out = step.device.and_then(|device| left_out.get(device.0 as usize)).map_or(&[][..], Vec::as_slice);
         let until = next.unwrap_or(step.end);
         let time = until.since(step.start).since(time_between(left_out, step.start, until));
