@@ -254,7 +254,8 @@ impl<'a> Situation<'a> {
         match self.costs.as_ref().map(|costs| costs.saving(&id)) {
             Some(saving) => Cost { ms: self.without_waits(&saving), what_if: Some(saving) },
             None => {
-                let bound_ms = self.bounds.as_ref().map(|bounds| bounds.saving(&id).high_ms);
+                let bounds = self.bounds.as_ref().filter(|bounds| bounds.has(&id));
+                let bound_ms = bounds.map(|bounds| bounds.saving(&id).high_ms);
                 Cost { ms: bound_ms.map_or(measured_ms, |bound_ms| bound_ms.min(measured_ms)), what_if: None }
             }
         }

@@ -166,6 +166,11 @@ impl Costs {
         })
     }
 
+    /// Whether the cause with this id was replayed.
+    pub(crate) fn has(&self, id: &CauseId) -> bool {
+        self.rows.iter().any(|row| row.id == *id)
+    }
+
     /// What the cause with this id costs; nothing if it has no row.
     pub(crate) fn saving(&self, id: &CauseId) -> Saving {
         let step_ms = [self.step_ms; 2];
