@@ -364,6 +364,23 @@ impl TraceBuilder {
         self.correlations.push(correlation.unwrap_or(UNLINKED));
     }
 
+    /// Adds a range that the program marked.
+    pub fn add_range(&mut self, name: &str, (thread, start, duration): (ThreadId, Ns, Ns)) {
+        self.trace.engine_hints.annotations.intern(name);
+        let name = self.trace.ranges.names.intern(name);
+        self.trace.ranges.push(Span { start, duration, name, thread });
+    }
+
+    /// Sets the compressed code of the host, whose threads have the ids of this trace.
+    pub fn set_packed_code(&mut self, mut code: PackedCode) {
+        if code.is_empty() && !code.is_too_long() {
+            return;
+        }
+        let threads = 0..u32::try_from(self.trace.threads.len()).unwrap_or(u32::MAX);
+        code.set_threads(threads.map(|thread| Some(ThreadId(thread))).collect());
+        self.trace.packed_code = Some(Box::new(code));
+    }
+
     /// Sets the size of the copy or set that was pushed last.
     pub fn set_bytes_of_last_op(&mut self, bytes: u64) {
         let last = index(self.trace.gpu_ops.len().saturating_sub(1));

@@ -104,13 +104,10 @@ impl HostWriter {
     }
 
     /// Gives the Python functions to the trace.
-    pub(super) fn finish(mut self, builder: &mut TraceBuilder) {
-        if self.detail != Detail::Host || self.code.is_empty() && !self.code.is_too_long() {
-            return;
+    pub(super) fn finish(self, builder: &mut TraceBuilder) {
+        if self.detail == Detail::Host {
+            builder.set_packed_code(self.code);
         }
-        let threads = 0..u32::try_from(builder.trace.threads.len()).unwrap_or(u32::MAX);
-        self.code.set_threads(threads.map(|thread| Some(ThreadId(thread))).collect());
-        builder.trace.packed_code = Some(Box::new(self.code));
     }
 }
 
