@@ -16,6 +16,7 @@ use super::vocabulary::{MangledPart, Privacy, are_codes, contained_public_word, 
 use super::words::{each_segment, tokens};
 use super::{Redaction, vocabulary::is_public};
 use names::Names;
+use regex::Regex;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
@@ -23,6 +24,9 @@ use std::collections::{BTreeMap, HashMap};
 /// private use area are removed from the text before.
 const FIRST_MARK: u32 = 0x10_0000;
 const LAST_MARK: u32 = 0x10_FFFD;
+
+/// Every code begins with these letters. In quotes they would be a word that gpuprism itself can say, and public.
+const BEGINNING: [char; 2] = ['z', 'q'];
 
 /// The letters of codes. Without vowels, no word comes about by chance.
 const CODE_LETTERS: [char; 19] =
@@ -78,11 +82,17 @@ impl Mask {
         self.names.learn(name);
     }
 
-    /// The same for the user whose home folder is in the text.
+    /// The same for the user whose home folder is in the text, and for the host in the name of a process.
     pub(crate) fn learn_users(&mut self, text: &str) {
+        let mut learn = |pattern: &Regex| {
+            let names = pattern.captures_iter(text).filter_map(|captures| captures.get(1));
+            names.for_each(|name| self.names.learn(name.as_str()));
+        };
         if text.contains("home") || text.contains("Users") {
-            let users = PATTERNS.home.captures_iter(text).filter_map(|captures| captures.get(1));
-            users.for_each(|user| self.names.learn(user.as_str()));
+            learn(&PATTERNS.home);
+        }
+        if text.contains("HOST<") || text.contains("DEVICE<") {
+            learn(&PATTERNS.process_host);
         }
     }
 
@@ -115,7 +125,7 @@ impl Mask {
         }
         let mut kept = Kept::default();
         let mut masked = text.replace(is_mark, "?");
-        let mut secret = |found: &str| kept.mark(format!("hf_zq{}", self.code(Redaction::Secrets, found)));
+        let mut secret = |found: &str| kept.mark(format!("hf_{}", self.code(Redaction::Secrets, found)));
         let mut assign_secret = |found: &str| if is_public(found) { None } else { secret(found) };
         masked = replace_matches(&PATTERNS.secrets, Boundaries::PARTS, &masked, &mut assign_secret);
         let mut assign_key = |found: &str| if is_key(found) { secret(found) } else { None };
@@ -124,7 +134,7 @@ impl Mask {
             if is_number(found) || found.contains(is_mark) { None } else { secret(found) }
         });
         masked = replace_matches(&PATTERNS.machines, Boundaries::PARTS, &masked, &mut |found| {
-            kept.mark(format!("zq{}.local", self.code(Redaction::Machines, found)))
+            kept.mark(format!("{}.local", self.code(Redaction::Machines, found)))
         });
         masked = self.without_paths(&masked, &mut kept);
         masked = self.without_names(&masked, &mut |code| kept.mark(code));
@@ -168,7 +178,7 @@ impl Mask {
         for place in self.names.all_in(text) {
             out += text.get(end..place.start).unwrap_or_default();
             let name = text.get(place.clone()).unwrap_or_default();
-            out += &keep(format!("zq{}", self.code(Redaction::Machines, name))).unwrap_or_default();
+            out += &keep(self.code(Redaction::Machines, name)).unwrap_or_default();
             end = place.end;
         }
         out + text.get(end..).unwrap_or_default()
@@ -183,7 +193,7 @@ impl Mask {
             match privacy(token) {
                 Privacy::Public => out += token,
                 Privacy::Words => out += &self.words(token),
-                Privacy::Whole => out += &format!("zq{}", self.code(Redaction::Names, token)),
+                Privacy::Whole => out += &self.code(Redaction::Names, token),
             }
             rest = after;
         }
@@ -210,7 +220,7 @@ impl Mask {
             };
             return part(before) + kept + &part(after);
         }
-        let code = format!("zq{}", self.code(Redaction::Names, word));
+        let code = self.code(Redaction::Names, word);
         // The case divides words.
         if word.chars().all(|letter| letter.is_ascii_uppercase()) {
             code.to_ascii_uppercase()
@@ -224,10 +234,10 @@ impl Mask {
     fn code(&mut self, kind: Redaction, text: &str) -> String {
         let next = self.codes.len();
         let code = || {
-            let mut code = String::new();
+            let mut code = String::from_iter(BEGINNING);
             let mut number = next;
-            // At least eight letters, because a secret has as many.
-            while number > 0 || code.len() < 8 {
+            // At least eight letters more, because a secret has as many.
+            while number > 0 || code.len() < BEGINNING.len() + 8 {
                 code.extend(CODE_LETTERS.get(number % CODE_LETTERS.len()));
                 number /= CODE_LETTERS.len();
             }
@@ -269,6 +279,11 @@ mod tests {
         assert!(mask.text("zorblaxgemm").ends_with("gemm"));
         let masked = mask.text("_ZN7zorblax11gemm_kernelIfEEvPT_").into_owned();
         assert!(!masked.contains("zorblax") && demangle(&masked).contains("::gemm_kernel<float>"), "{masked}");
+        for op in ["zq::secret_op_", "xy::secret_op_", "acme::secret_op_"] {
+            let masked = mask.text(op).into_owned();
+            let (namespace, name) = masked.split_once("::").unwrap();
+            assert!(namespace.len() > 8 && name == "secret_op_", "{op}: {masked}");
+        }
         for private in ["10.1.2.3", "hf_AbCdEfGhIjKl", "x7K9pQ2mR4", "Bj\u{f6}rk", "gpu-12", "token=hunter2", "a@b.com"]
         {
             let mut letters: Vec<&str> = private.split(|letter: char| !letter.is_alphanumeric()).collect();
@@ -314,12 +329,14 @@ mod tests {
             .iter()
             .for_each(|name| mask.learn_name(name));
         mask.learn_users("/home/gemm-copy2/x");
+        mask.learn_users("RANK 3 DEVICE<kernel-copy-5>29:0:0 #1");
         for text in [
             "gemm_host_secret_17<float>",
             "HOST-SECRET-17",
             "_Z14host_secret_17v",
             "at host-secret-17.example.com",
             "gemm_copy2",
+            "HOST<kernel-copy-5>",
         ] {
             let masked = mask.text(text).into_owned();
             assert!(!masked.to_lowercase().contains("secret") && !masked.contains("copy"), "{text}: {masked}");
@@ -334,6 +351,6 @@ mod tests {
         let mut mask = Mask::default();
         let codes: Vec<String> = (0..9_000).map(|number| mask.code(Redaction::Names, &number.to_string())).collect();
         assert_eq!(codes.iter().collect::<std::collections::BTreeSet<_>>().len(), codes.len());
-        assert!(codes.iter().all(|code| !is_public(&format!("zq{code}"))));
+        assert!(codes.iter().all(|code| !is_public(code)) && !is_public(&String::from_iter(BEGINNING)));
     }
 }

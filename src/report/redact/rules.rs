@@ -13,6 +13,7 @@ pub(super) struct Rules {
     long_hex: String,
     machines: Vec<String>,
     home: String,
+    process_host: String,
     paths: Vec<String>,
     processes: String,
     pub(super) package_folders: Vec<String>,
@@ -30,6 +31,7 @@ from_json!(Rules {
     long_hex,
     machines,
     home,
+    process_host,
     paths,
     processes,
     package_folders,
@@ -62,6 +64,8 @@ pub(super) struct Patterns {
     pub(super) machines: Regex,
     /// Group 1 is the user.
     pub(super) home: Regex,
+    /// Group 1 is the host.
+    pub(super) process_host: Regex,
     pub(super) paths: Regex,
     /// Group 1 is the id.
     pub(super) processes: Regex,
@@ -80,6 +84,7 @@ pub(super) static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
         long_hex: compiled(&RULES.long_hex),
         machines: any(&RULES.machines),
         home: compiled(&RULES.home),
+        process_host: compiled(&RULES.process_host),
         paths: any(&RULES.paths),
         processes: compiled(&RULES.processes),
         codes: any(&RULES.codes),

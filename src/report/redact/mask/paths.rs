@@ -5,7 +5,7 @@ use super::super::Redaction;
 use super::super::rules::PATTERNS;
 use super::super::scanner::{Boundaries, is_absolute, is_in_package, part_in_package, replace_matches};
 use super::super::vocabulary::is_public;
-use super::{Kept, Mask};
+use super::{BEGINNING, Kept, Mask};
 
 /// A path may follow any sign, but not the brackets of a scope, as in `jit(main)/while/body`.
 const PATHS: Boundaries = Boundaries {
@@ -55,7 +55,10 @@ impl Mask {
                 (format!("{folder}{}{sign}", self.user(user.as_str())), path.get(user.end()..).unwrap_or_default())
             }
             None if has_drive => (path.get(..3).unwrap_or_default().to_owned(), path),
-            None if is_absolute(path) => (if sign == "/" { "/zq/" } else { "\\\\zq\\" }.to_owned(), path),
+            None if is_absolute(path) => {
+                let before = if sign == "/" { sign } else { "\\\\" };
+                (format!("{before}{}{sign}", String::from_iter(BEGINNING)), path)
+            }
             None => (String::new(), path),
         };
         let parts = rest.trim_matches(['/', '\\']);
@@ -67,13 +70,13 @@ impl Mask {
         let extension = name.and_then(|name| name.rsplit_once('.')).map(|(_, extension)| extension);
         let extension = extension.filter(|extension| extension.len() <= MAX_EXTENSION && is_public(extension));
         format!(
-            "{root}zq{}{}{end}",
+            "{root}{}{}{end}",
             self.code(Redaction::Files, path),
             extension.map_or(String::new(), |extension| format!(".{extension}"))
         )
     }
 
     fn user(&mut self, user: &str) -> String {
-        if is_public(user) { format!("zq{}", self.code(Redaction::Machines, user)) } else { self.tokens(user) }
+        if is_public(user) { self.code(Redaction::Machines, user) } else { self.tokens(user) }
     }
 }
