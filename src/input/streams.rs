@@ -58,13 +58,13 @@ formats! { JSON:
 
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 formats! { FULL_TEXT:
-    RocprofV1Csv if is_rocprof_v1_csv => super::rocm::v1_csv::RocprofV1Csv::new;
-    AscendKernelDetails if is_ascend_task_time => super::ascend_csv::AscendCsv::new;
+    RocprofV1Csv if is_rocprof_v1_csv => super::rocm::v1_csv::reader;
+    AscendKernelDetails if is_ascend_task_time => super::ascend_csv::reader;
 }
 
 formats! { TEXT:
-    RocprofCsv if is_rocprof_csv => super::rocm::csv::RocprofCsv::new;
-    AscendKernelDetails if is_ascend_csv => super::ascend_csv::AscendCsv::new;
+    RocprofCsv if is_rocprof_csv => super::rocm::csv::reader;
+    AscendKernelDetails if is_ascend_csv => super::ascend_csv::reader;
 }
 
 // The reader of a Perfetto trace finds out who wrote it.

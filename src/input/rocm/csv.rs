@@ -10,8 +10,7 @@
 use super::counted::{CountedKernels, Counter, bytes};
 use super::{Domain, copy_name, times};
 use crate::input::Detail;
-use crate::input::csv_lines::{Lines, field_text, split};
-use crate::input::stream_reader::StreamReader;
+use crate::input::csv_lines::{CsvReader, Line, Output, Rows};
 use crate::input::torch::is_stored_call;
 use crate::trace::{
     DeviceProperties, Format, GpuOp, NameId, Names, Ns, OpKind, ProblemKind, ProcessId, Span, Trace, TraceBuilder,
@@ -22,23 +21,19 @@ use memchr::memmem;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
-/// Reads the tables chunk by chunk.
+/// The rows of the tables.
 #[derive(Debug)]
 pub(crate) struct RocprofCsv {
-    label: String,
-    builder: TraceBuilder,
     is_gpu_only: bool,
-    lines: Lines,
     table: Option<Table>,
-    row: u64,
     names: HashMap<Box<[u8]>, NameId, RandomState>,
     agents: BTreeMap<String, Agent>,
-    /// The process of ops, whose tables have no column for it: that of the first call.
-    process: ProcessId,
     has_kernel_table: bool,
     counted: CountedKernels,
-    fields: Vec<(usize, usize)>,
 }
+
+/// The process of ops, whose tables have no column for it: that of the first call.
+const PROCESS: ProcessId = ProcessId(0);
 
 #[derive(Debug)]
 struct Agent {
@@ -116,23 +111,23 @@ const COUNTER_VALUE: usize = 20;
 impl Table {
     /// Returns the table of a header; `None` if the line is a row. A header starts with a capital and a small letter
     /// (`"Kind"`), a row with a number or a word in capitals.
-    fn of_header(line: &[u8], fields: &[(usize, usize)]) -> Option<Self> {
-        let first = line.strip_prefix(b"\"").unwrap_or(line);
+    fn of_header(line: &Line<'_>) -> Option<Self> {
+        let text = line.text;
+        let first = text.strip_prefix(b"\"").unwrap_or(text);
         let is_title = matches!(first, [b'A'..=b'Z', b'a'..=b'z', ..]);
         let is_header =
-            is_title && (memmem::find(line, b"Timestamp").is_some() || memmem::find(line, b"_Id").is_some());
+            is_title && (memmem::find(text, b"Timestamp").is_some() || memmem::find(text, b"_Id").is_some());
         if !is_header {
             return None;
         }
         let mut columns = [None; TITLES.len()];
-        for (column, field) in fields.iter().enumerate() {
-            let title = field_text(line, *field);
+        for (column, title) in line.titles().into_iter().enumerate() {
             let known = TITLES.iter().position(|known| known.as_bytes() == title.as_ref());
             if let Some(slot) = known.and_then(|known| columns.get_mut(known)) {
                 *slot = Some(column);
             }
         }
-        let mut table = Self { kind: TableKind::Other, columns, count: fields.len() };
+        let mut table = Self { kind: TableKind::Other, columns, count: line.count() };
         let has = |column: usize| table.column(column).is_some();
         let has_times = has(START_TIMESTAMP) && has(END_TIMESTAMP);
         table.kind = match has_times {
@@ -154,15 +149,14 @@ impl Table {
 
 /// One row of the current table.
 struct Row<'a> {
-    line: &'a [u8],
-    fields: &'a [(usize, usize)],
+    line: &'a Line<'a>,
     table: &'a Table,
 }
 
 impl<'a> Row<'a> {
     #[inline]
     fn raw(&self, column: usize) -> Option<Cow<'a, [u8]>> {
-        self.fields.get(self.table.column(column)?).map(|field| field_text(self.line, *field))
+        self.line.field(self.table.column(column)?)
     }
 
     fn text(&self, column: usize) -> String {
@@ -184,90 +178,54 @@ fn integer(text: &[u8]) -> Option<i64> {
     Ns::from_decimal(text, 0).map(|number| number.0)
 }
 
+pub(crate) fn reader(label: &str, detail: Detail) -> CsvReader<RocprofCsv> {
+    let rows = RocprofCsv {
+        is_gpu_only: detail == Detail::GpuOps,
+        table: None,
+        names: HashMap::default(),
+        agents: BTreeMap::new(),
+        has_kernel_table: false,
+        counted: CountedKernels::default(),
+    };
+    let mut builder = TraceBuilder::new(label, Format::RocprofCsv);
+    builder.process(-1, "");
+    CsvReader::new(builder, rows)
+}
+
 impl RocprofCsv {
-    pub(crate) fn new(label: &str, detail: Detail) -> Self {
-        let mut builder = TraceBuilder::new(label, Format::RocprofCsv);
-        let process = builder.process(-1, "");
-        Self {
-            label: label.to_owned(),
-            builder,
-            is_gpu_only: detail == Detail::GpuOps,
-            lines: Lines::default(),
-            table: None,
-            row: 0,
-            names: HashMap::default(),
-            agents: BTreeMap::new(),
-            process,
-            has_kernel_table: false,
-            counted: CountedKernels::default(),
-            fields: Vec::new(),
-        }
-    }
-
-    fn problem(&mut self, kind: ProblemKind) {
-        self.builder.trace.problems.add(kind, 1, self.row);
-    }
-
-    /// Takes a line; `None` is one that is too long.
-    fn line(&mut self, line: Option<&[u8]>) {
-        self.row += 1;
-        let Some(line) = line else { return self.problem(ProblemKind::UnreadableRow) };
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let line = if self.row == 1 { line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line) } else { line };
-        if line.trim_ascii().is_empty() {
-            return;
-        }
-        let mut fields = std::mem::take(&mut self.fields);
-        let is_intact = split(line, &mut fields);
-        if let Some(table) = Table::of_header(line, &fields).filter(|_| is_intact) {
-            self.has_kernel_table |= table.kind == TableKind::Kernels;
-            self.table = Some(table);
-        } else if let Some(table) = self.table.take() {
-            if !is_intact || fields.len() != table.count {
-                self.problem(ProblemKind::UnreadableRow);
-            } else {
-                self.row(&Row { line, fields: &fields, table: &table });
-            }
-            self.table = Some(table);
-        } else {
-            self.problem(ProblemKind::UnreadableRow);
-        }
-        self.fields = fields;
-    }
-
-    fn row(&mut self, row: &Row<'_>) {
+    fn row(&mut self, out: &mut Output, row: &Row<'_>) {
         match row.table.kind {
             TableKind::Agents => return self.agent(row),
             TableKind::Other => {
-                self.builder.trace.events.other += 1;
+                out.builder.trace.events.other += 1;
                 return;
             }
-            TableKind::Counters => self.builder.trace.events.other += 1,
+            TableKind::Counters => out.builder.trace.events.other += 1,
             _ => {}
         }
         let is_call = row.table.kind == TableKind::Calls;
         let (Some(start), Some(end)) = (row.int(START_TIMESTAMP), row.int(END_TIMESTAMP)) else {
-            return self.problem(if is_call { ProblemKind::HostRowWithoutTime } else { ProblemKind::OpWithoutTime });
+            return out.problem(if is_call { ProblemKind::HostRowWithoutTime } else { ProblemKind::OpWithoutTime });
         };
         let Some(time) = times(start, end) else {
             let kind = if is_call { ProblemKind::HostRowWithoutTime } else { ProblemKind::ImpossibleDuration };
-            return self.problem(kind);
+            return out.problem(kind);
         };
         match row.table.kind {
-            TableKind::Calls => self.call(row, time),
-            TableKind::Copies => self.copy(row, time),
-            TableKind::Counters => self.counter(row, time),
-            _ => self.kernel(row, time),
+            TableKind::Calls => self.call(out, row, time),
+            TableKind::Copies => self.copy(out, row, time),
+            TableKind::Counters => self.counter(out, row, time),
+            _ => self.kernel(out, row, time),
         }
     }
 
     /// Adds a counter of a kernel.
-    fn counter(&mut self, row: &Row<'_>, time: (Ns, Ns)) {
+    fn counter(&mut self, out: &mut Output, row: &Row<'_>, time: (Ns, Ns)) {
         let counter = row.raw(COUNTER_NAME).and_then(|name| Counter::named(&name));
         let value =
             row.raw(COUNTER_VALUE).and_then(|value| bytes(std::str::from_utf8(&value).ok()?.trim().parse().ok()?));
-        let Some(op) = self.kernel_of(row, time).filter(|_| counter.is_none() || value.is_some()) else {
-            return self.problem(ProblemKind::UnreadableRow);
+        let Some(op) = self.kernel_of(out, row, time).filter(|_| counter.is_none() || value.is_some()) else {
+            return out.problem(ProblemKind::UnreadableRow);
         };
         let dispatch = row.int(DISPATCH_ID).and_then(|id| u64::try_from(id).ok()).unwrap_or_default();
         let traffic = self.counted.traffic(dispatch, op, row.correlation());
@@ -276,73 +234,59 @@ impl RocprofCsv {
         }
     }
 
-    fn kernel(&mut self, row: &Row<'_>, time: (Ns, Ns)) {
-        let Some(op) = self.kernel_of(row, time) else { return self.problem(ProblemKind::UnreadableRow) };
-        self.builder.trace.gpu_ops.push(op, row.correlation());
+    fn kernel(&mut self, out: &mut Output, row: &Row<'_>, time: (Ns, Ns)) {
+        let Some(op) = self.kernel_of(out, row, time) else { return out.problem(ProblemKind::UnreadableRow) };
+        out.builder.trace.gpu_ops.push(op, row.correlation());
     }
 
-    fn kernel_of(&mut self, row: &Row<'_>, (start, duration): (Ns, Ns)) -> Option<GpuOp> {
+    fn kernel_of(&mut self, out: &mut Output, row: &Row<'_>, (start, duration): (Ns, Ns)) -> Option<GpuOp> {
         let name = row.raw(KERNEL_NAME)?;
-        let name = intern(&mut self.names, &mut self.builder.trace.names, &name);
+        let name = intern(&mut self.names, &mut out.builder.trace.names, &name);
         let device = row.raw(AGENT_ID).unwrap_or_default();
         Some(GpuOp {
             start,
             duration,
             name,
-            device: self.builder.device(agent_number(&String::from_utf8_lossy(&device)), ""),
+            device: out.builder.device(agent_number(&String::from_utf8_lossy(&device)), ""),
             stream: row.int(STREAM_ID).or_else(|| row.int(QUEUE_ID)).unwrap_or(-1),
-            process: self.process,
+            process: PROCESS,
             kind: OpKind::Kernel,
         })
     }
 
-    fn copy(&mut self, row: &Row<'_>, (start, duration): (Ns, Ns)) {
+    fn copy(&mut self, out: &mut Output, row: &Row<'_>, (start, duration): (Ns, Ns)) {
         let direction = row.text(DIRECTION);
         let agent = if direction.ends_with("TO_HOST") { SOURCE_AGENT_ID } else { DESTINATION_AGENT_ID };
         let op = GpuOp {
             start,
             duration,
-            name: self.builder.trace.names.intern(&copy_name(&direction)),
-            device: self.builder.device(agent_number(&row.text(agent)), ""),
+            name: out.builder.trace.names.intern(&copy_name(&direction)),
+            device: out.builder.device(agent_number(&row.text(agent)), ""),
             stream: row.int(STREAM_ID).unwrap_or(-1),
-            process: self.process,
+            process: PROCESS,
             kind: OpKind::Copy,
         };
-        self.builder.trace.gpu_ops.push(op, row.correlation());
+        out.builder.trace.gpu_ops.push(op, row.correlation());
     }
 
-    fn call(&mut self, row: &Row<'_>, (start, duration): (Ns, Ns)) {
-        self.builder.trace.events.cpu += 1;
+    fn call(&mut self, out: &mut Output, row: &Row<'_>, (start, duration): (Ns, Ns)) {
+        out.builder.trace.events.cpu += 1;
         let domain = Domain::of(&row.text(DOMAIN));
         let function = row.raw(FUNCTION).unwrap_or_default();
         if domain == Domain::Inner || domain == Domain::Call && !is_stored_call(&function) {
             return;
         }
         if self.is_gpu_only {
-            return self.problem(ProblemKind::LeftOut);
+            return out.problem(ProblemKind::LeftOut);
         }
-        let process = self.process_of_call(row.int(PROCESS_ID).unwrap_or(-1));
-        let thread = self.builder.thread(process, row.int(THREAD_ID).unwrap_or(-1));
+        let process = process_of_call(out, row.int(PROCESS_ID).unwrap_or(-1));
+        let thread = out.builder.thread(process, row.int(THREAD_ID).unwrap_or(-1));
         let function = String::from_utf8_lossy(&function);
         if domain == Domain::Marker {
-            let name = self.builder.trace.ranges.names.intern(&function);
-            self.builder.trace.engine_hints.annotations.intern(&function);
-            return self.builder.trace.ranges.push(Span { start, duration, name, thread });
+            return out.builder.add_range(&function, (thread, start, duration));
         }
-        let name = self.builder.trace.calls.names.intern(&function);
-        self.builder.add_call(Span { start, duration, name, thread }, row.correlation());
-    }
-
-    /// rocprofv3 writes one set of files per process, so the ops belong to the process of the calls.
-    fn process_of_call(&mut self, pid: i64) -> ProcessId {
-        let own = self.builder.trace.processes.get_mut(self.process.0 as usize);
-        match own {
-            Some(own) if own.pid == -1 || own.pid == pid => {
-                own.pid = pid;
-                self.process
-            }
-            _ => self.builder.process(pid, ""),
-        }
+        let name = out.builder.trace.calls.names.intern(&function);
+        out.builder.add_call(Span { start, duration, name, thread }, row.correlation());
     }
 
     fn agent(&mut self, row: &Row<'_>) {
@@ -355,8 +299,8 @@ impl RocprofCsv {
         self.agents.insert(row.text(NODE_ID), agent);
     }
 
-    fn name_devices(&mut self) {
-        for device in &mut self.builder.trace.devices {
+    fn name_devices(&self, builder: &mut TraceBuilder) {
+        for device in &mut builder.trace.devices {
             let Some(agent) = self.agents.get(&device.id).filter(|agent| agent.is_gpu) else { continue };
             device.name.clone_from(&agent.name);
             device.properties =
@@ -365,35 +309,52 @@ impl RocprofCsv {
     }
 }
 
-impl StreamReader for RocprofCsv {
-    fn feed(&mut self, bytes: &[u8]) -> Result<()> {
-        let mut lines = std::mem::take(&mut self.lines);
-        lines.feed(bytes, &mut |line| self.line(line));
-        self.lines = lines;
-        Ok(())
-    }
-
-    fn gpu_ops(&self) -> usize {
-        self.builder.trace.gpu_ops.len() + self.counted.len()
-    }
-
-    fn finish(mut self: Box<Self>) -> Result<Trace> {
-        let mut lines = std::mem::take(&mut self.lines);
-        if lines.finish(&mut |line| self.line(line)) {
-            self.builder.trace.problems.add(ProblemKind::OpenLastRow, 1, self.row);
+impl Rows for RocprofCsv {
+    fn line(&mut self, out: &mut Output, line: &Line<'_>) {
+        if let Some(table) = Table::of_header(line).filter(|_| line.is_intact) {
+            self.has_kernel_table |= table.kind == TableKind::Kernels;
+            self.table = Some(table);
+        } else if let Some(table) = self.table.take() {
+            if !line.is_intact || line.count() != table.count {
+                out.problem(ProblemKind::UnreadableRow);
+            } else {
+                self.row(out, &Row { line, table: &table });
+            }
+            self.table = Some(table);
+        } else {
+            out.problem(ProblemKind::UnreadableRow);
         }
-        std::mem::take(&mut self.counted).finish(self.has_kernel_table, &mut self.builder);
-        let events = self.builder.trace.events;
-        if self.builder.trace.gpu_ops.is_empty() && events.cpu == 0 && events.other == 0 {
+    }
+
+    fn waiting_ops(&self) -> usize {
+        self.counted.len()
+    }
+
+    fn finish(mut self, label: &str, mut builder: TraceBuilder) -> Result<Trace> {
+        std::mem::take(&mut self.counted).finish(self.has_kernel_table, &mut builder);
+        let events = builder.trace.events;
+        if builder.trace.gpu_ops.is_empty() && events.cpu == 0 && events.other == 0 {
             let why = if self.agents.is_empty() {
                 "a rocprofv3 table without a readable row; copy it again"
             } else {
                 "the list of agents of a rocprofv3 run: open it together with the `*_kernel_trace.csv` beside it"
             };
-            return Err(Error::refused(&self.label, why));
+            return Err(Error::refused(label, why));
         }
-        self.name_devices();
-        Ok(self.builder.finish())
+        self.name_devices(&mut builder);
+        Ok(builder.finish())
+    }
+}
+
+/// rocprofv3 writes one set of files per process, so the ops belong to the process of the calls.
+fn process_of_call(out: &mut Output, pid: i64) -> ProcessId {
+    let own = out.builder.trace.processes.get_mut(PROCESS.0 as usize);
+    match own {
+        Some(own) if own.pid == -1 || own.pid == pid => {
+            own.pid = pid;
+            PROCESS
+        }
+        _ => out.builder.process(pid, ""),
     }
 }
 

@@ -7,21 +7,14 @@
 use super::{kernel_name, times};
 use crate::Result;
 use crate::input::Detail;
-use crate::input::csv_lines::{Lines, field_text, split};
+use crate::input::csv_lines::{CsvReader, Line, Output, Rows};
 use crate::input::known_formats::{Other, not_read};
-use crate::input::stream_reader::StreamReader;
 use crate::trace::{Format, GpuOp, Ns, OpKind, ProblemKind, Trace, TraceBuilder};
-use std::borrow::Cow;
 
-/// Reads the table chunk by chunk.
-#[derive(Debug)]
+/// The rows of the table.
+#[derive(Debug, Default)]
 pub(crate) struct RocprofV1Csv {
-    label: String,
-    builder: TraceBuilder,
-    lines: Lines,
     columns: Option<Columns>,
-    row: u64,
-    fields: Vec<(usize, usize)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -36,62 +29,54 @@ struct Columns {
     count: usize,
 }
 
-impl RocprofV1Csv {
-    pub(crate) fn new(label: &str, _detail: Detail) -> Self {
-        let builder = TraceBuilder::new(label, Format::RocprofV1Csv);
-        Self { label: label.to_owned(), builder, lines: Lines::default(), columns: None, row: 0, fields: Vec::new() }
-    }
+pub(crate) fn reader(label: &str, _detail: Detail) -> CsvReader<RocprofV1Csv> {
+    CsvReader::new(TraceBuilder::new(label, Format::RocprofV1Csv), RocprofV1Csv::default())
+}
 
-    fn problem(&mut self, kind: ProblemKind) {
-        self.builder.trace.problems.add(kind, 1, self.row);
-    }
-
-    fn line(&mut self, line: Option<&[u8]>) {
-        self.row += 1;
-        let Some(line) = line else { return self.problem(ProblemKind::UnreadableRow) };
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if line.trim_ascii().is_empty() {
-            return;
-        }
-        let mut fields = std::mem::take(&mut self.fields);
-        let is_intact = split(line, &mut fields);
+impl Rows for RocprofV1Csv {
+    fn line(&mut self, out: &mut Output, line: &Line<'_>) {
         match self.columns {
-            None => self.columns = header(line, &fields),
-            Some(columns) if is_intact && fields.len() == columns.count => self.take_row(line, &fields, columns),
-            Some(_) => self.problem(ProblemKind::UnreadableRow),
+            None => self.columns = header(line),
+            Some(columns) if line.is_intact && line.count() == columns.count => take_row(out, line, columns),
+            Some(_) => out.problem(ProblemKind::UnreadableRow),
         }
-        self.fields = fields;
     }
 
-    fn take_row(&mut self, line: &[u8], fields: &[(usize, usize)], columns: Columns) {
-        let field = |column: usize| fields.get(column).map(|field| field_text(line, *field)).unwrap_or_default();
-        let integer = |column: usize| Ns::from_decimal(field(column).trim_ascii(), 0).map(|number| number.0);
-        let (Some(begin), Some(end)) = (integer(columns.begin), integer(columns.end)) else {
-            return self.problem(ProblemKind::OpWithoutTime);
-        };
-        let Some((start, duration)) = times(begin, end) else { return self.problem(ProblemKind::ImpossibleDuration) };
-        let device = columns.device.map(field).unwrap_or_default();
-        let device = String::from_utf8_lossy(&device);
-        let op = GpuOp {
-            start,
-            duration,
-            name: self.builder.trace.names.intern(kernel_name(&String::from_utf8_lossy(&field(columns.name)))),
-            device: self.builder.device(if device.is_empty() { "0" } else { device.as_ref() }, ""),
-            stream: columns.queue.and_then(integer).unwrap_or(-1),
-            process: self.builder.process(columns.pid.and_then(integer).unwrap_or(-1), ""),
-            kind: OpKind::Kernel,
-        };
-        self.builder.trace.gpu_ops.push(op, None);
-        if columns.has_counters {
-            self.problem(ProblemKind::KernelOfCounterRun);
+    fn finish(self, label: &str, builder: TraceBuilder) -> Result<Trace> {
+        if self.columns.is_none() {
+            return Err(not_read(label, Other::RocprofCounters));
         }
+        Ok(builder.finish())
+    }
+}
+
+fn take_row(out: &mut Output, line: &Line<'_>, columns: Columns) {
+    let field = |column: usize| line.field(column).unwrap_or_default();
+    let integer = |column: usize| Ns::from_decimal(field(column).trim_ascii(), 0).map(|number| number.0);
+    let (Some(begin), Some(end)) = (integer(columns.begin), integer(columns.end)) else {
+        return out.problem(ProblemKind::OpWithoutTime);
+    };
+    let Some((start, duration)) = times(begin, end) else { return out.problem(ProblemKind::ImpossibleDuration) };
+    let device = columns.device.map(field).unwrap_or_default();
+    let device = String::from_utf8_lossy(&device);
+    let op = GpuOp {
+        start,
+        duration,
+        name: out.builder.trace.names.intern(kernel_name(&String::from_utf8_lossy(&field(columns.name)))),
+        device: out.builder.device(if device.is_empty() { "0" } else { device.as_ref() }, ""),
+        stream: columns.queue.and_then(integer).unwrap_or(-1),
+        process: out.builder.process(columns.pid.and_then(integer).unwrap_or(-1), ""),
+        kind: OpKind::Kernel,
+    };
+    out.builder.trace.gpu_ops.push(op, None);
+    if columns.has_counters {
+        out.problem(ProblemKind::KernelOfCounterRun);
     }
 }
 
 /// Returns the columns of a header; `None` if one that is needed is missing.
-fn header(line: &[u8], fields: &[(usize, usize)]) -> Option<Columns> {
-    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-    let titles: Vec<Cow<'_, [u8]>> = fields.iter().map(|field| field_text(line, *field)).collect();
+fn header(line: &Line<'_>) -> Option<Columns> {
+    let titles = line.titles();
     let find = |names: &[&str]| {
         names.iter().find_map(|name| titles.iter().position(|title| title.as_ref() == name.as_bytes()))
     };
@@ -103,7 +88,7 @@ fn header(line: &[u8], fields: &[(usize, usize)]) -> Option<Columns> {
         queue: find(&["queue-id", "Queue_ID"]),
         pid: find(&["pid", "PID"]),
         has_counters: titles.iter().any(|title| is_counter(title)),
-        count: fields.len(),
+        count: line.count(),
     })
 }
 
@@ -126,30 +111,6 @@ pub(in crate::input) fn is_counter(title: &[u8]) -> bool {
         "WRITE_SIZE",
     ];
     BLOCKS.iter().any(|block| title.starts_with(block.as_bytes()))
-}
-
-impl StreamReader for RocprofV1Csv {
-    fn feed(&mut self, bytes: &[u8]) -> Result<()> {
-        let mut lines = std::mem::take(&mut self.lines);
-        lines.feed(bytes, &mut |line| self.line(line));
-        self.lines = lines;
-        Ok(())
-    }
-
-    fn gpu_ops(&self) -> usize {
-        self.builder.trace.gpu_ops.len()
-    }
-
-    fn finish(mut self: Box<Self>) -> Result<Trace> {
-        let mut lines = std::mem::take(&mut self.lines);
-        if lines.finish(&mut |line| self.line(line)) {
-            self.builder.trace.problems.add(ProblemKind::OpenLastRow, 1, self.row);
-        }
-        if self.columns.is_none() {
-            return Err(not_read(&self.label, Other::RocprofCounters));
-        }
-        Ok(self.builder.finish())
-    }
 }
 
 #[cfg(test)]
