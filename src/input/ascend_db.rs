@@ -2,23 +2,23 @@
 //! ran on a device. A task is an op if `COMPUTE_TASK_INFO` names its kernel, or if it is a copy (`MEMCPY_INFO`); `COMMUNICATION_OP`
 //! has the collectives, whose parts are tasks that count no more. All other tasks, such as events and waits, are no ops.
 //!
+//! `PYTORCH_API` has the host code that torch_npu saw: framework ops, Python functions, and ranges, which are the ops whose name has
+//! no namespace. `STEP_TIME` has the steps, also of programs that mark none.
+//!
 //! Texts are ids of `STRING_IDS`. `connectionId` joins a call of `CANN_API` with its ops. Times are nanoseconds of the epoch, as
 //! numbers or as text. One pass per table in rowid order; 24 bytes per named task for the join.
 
 use super::Detail;
 use super::database::{Import, TextNames, row_times};
 use super::nsys::schema::{Schema, Table};
-use crate::Result;
-use crate::trace::{Format, GpuOp, OpKind, ProblemKind, Span, Trace, TraceBuilder};
+use crate::trace::{CodeKind, GpuOp, NameId, OpKind, PackedCode, ProblemKind, Span, TraceBuilder};
 use foldhash::fast::RandomState;
-use rusqlite::Connection;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Whether msprof or torch_npu wrote a database with these tables.
 pub(super) fn is_msprof(schema: &Schema) -> bool {
     let has = |name: &str, columns: &[&str]| {
-        let named = schema.tables.iter().find(|table| table.name == name);
-        named.is_some_and(|table| columns.iter().all(|column| table.column(&[column]).is_some()))
+        schema.table(name).is_some_and(|table| columns.iter().all(|column| table.column(&[column]).is_some()))
     };
     has("STRING_IDS", &["id", "value"]) && has("TASK", &["startNs", "endNs"])
 }
@@ -37,37 +37,39 @@ struct Tasks {
 }
 
 /// Reads the database.
-pub(super) fn read(
-    detail: Detail,
-    connection: &Connection,
-    schema: &Schema,
-    label: &str,
-    progress: &mut dyn FnMut(u64),
-) -> Result<Trace> {
-    let mut import = Import::new((detail, Format::AscendDb), connection, schema, label, progress);
-    let table = |name: &str| schema.tables.iter().find(|table| table.name == name);
-    let tasks = read_task_infos(&mut import, &table);
+pub(super) fn read(import: &mut Import<'_>, schema: &Schema) {
+    let table = |name: &str| schema.table(name);
+    let tasks = read_task_infos(import, &table);
     let mut texts = TextNames::new(&import.scanner, table("STRING_IDS"), &["value"]);
     if let Some(table) = table("TASK") {
-        read_tasks(&mut import, table, &tasks, &mut texts);
+        read_tasks(import, table, &tasks, &mut texts);
     }
     if let Some(table) = table("COMMUNICATION_OP") {
-        read_collectives(&mut import, table, &mut texts);
+        read_collectives(import, table, &mut texts);
     }
     // Names of calls and ranges have tables of their own.
     texts.names = BTreeMap::new();
     if let Some(table) = table("CANN_API") {
-        read_calls(&mut import, table, &mut texts);
+        read_calls(import, table, &mut texts);
     }
     texts.names = BTreeMap::new();
     if let Some(table) = table("MSTX_EVENTS") {
-        read_ranges(&mut import, table, &mut texts);
+        read_ranges(import, table, &mut texts);
     }
-    name_devices(&mut import, table("NPU_INFO"));
-    if texts.missing > 0 {
-        import.builder.trace.problems.add(ProblemKind::MissingName, texts.missing, 0);
+    if let Some(own) = table("PYTORCH_API") {
+        let has_code = import.detail == Detail::Host;
+        let code = if has_code { PackedCode::default() } else { PackedCode::too_long() };
+        let kinds = read_api_types(import, table("ENUM_API_TYPE"));
+        let code = read_code(import, own, &mut texts, (&kinds, code));
+        if has_code {
+            import.builder.set_packed_code(code);
+        }
     }
-    Ok(import.builder.finish())
+    if let Some(table) = table("STEP_TIME") {
+        read_steps(import, table);
+    }
+    name_devices(import, table("NPU_INFO"));
+    import.count_missing_names(texts.missing);
 }
 
 fn read_task_infos<'s>(import: &mut Import<'_>, table: &dyn Fn(&str) -> Option<&'s Table>) -> Tasks {
@@ -215,6 +217,95 @@ fn read_ranges(import: &mut Import<'_>, table: &Table, texts: &mut TextNames<'_>
     });
 }
 
+/// What a row of `PYTORCH_API` is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ApiType {
+    /// A framework op or a range.
+    Op,
+    /// A Python function.
+    Function,
+    /// A task on its way to the device, or a range that `MSTX_EVENTS` has, too.
+    Other,
+}
+
+/// The types by their number: those that the file names, or that torch_npu writes.
+fn read_api_types(import: &mut Import<'_>, table: Option<&Table>) -> BTreeMap<i64, ApiType> {
+    let mut types = BTreeMap::from([(50_001, ApiType::Op), (50_003, ApiType::Function)]);
+    if let Some(table) = table {
+        import.scan(table, &[&["id"], &["name"]], &mut |_, cells| {
+            let api_type = match cells.text(1).as_deref() {
+                Some("op") => ApiType::Op,
+                Some("trace") => ApiType::Function,
+                _ => ApiType::Other,
+            };
+            types.extend(cells.int(0).map(|id| (id, api_type)));
+        });
+    }
+    types
+}
+
+/// The names of a row of `PYTORCH_API`, looked up once.
+struct ApiName {
+    text: String,
+    code: Option<NameId>,
+}
+
+/// Reads the host code that torch_npu saw. Older tables have no types: all their rows are ops.
+fn read_code(
+    import: &mut Import<'_>,
+    table: &Table,
+    texts: &mut TextNames<'_>,
+    (types, mut code): (&BTreeMap<i64, ApiType>, PackedCode),
+) -> PackedCode {
+    let is_gpu_only = import.is_gpu_only;
+    let mut names: BTreeMap<(i64, bool), ApiName> = BTreeMap::new();
+    let columns: &[&[&str]] = &[&["startNs"], &["endNs"], &["globalTid"], &["name"], &["type"]];
+    import.scan(table, columns, &mut |builder, cells| {
+        builder.trace.events.cpu += 1;
+        let api_type = cells.int(4).map_or(ApiType::Op, |id| types.get(&id).copied().unwrap_or(ApiType::Other));
+        if api_type == ApiType::Other {
+            return;
+        }
+        if is_gpu_only {
+            return builder.trace.problems.add(ProblemKind::LeftOut, 1, cells.at);
+        }
+        let Some((start, duration)) = row_times(builder, cells, false) else { return };
+        let thread = thread(builder, cells.int(2));
+        let is_function = api_type == ApiType::Function;
+        builder.trace.events.python_frames += u64::from(is_function);
+        let id = cells.int(3).unwrap_or_default();
+        let name = names
+            .entry((id, is_function))
+            .or_insert_with(|| ApiName { text: texts.text(id).unwrap_or_default(), code: None });
+        if !is_function && !name.text.contains("::") {
+            return builder.add_range(&name.text, (thread, start, duration));
+        }
+        let (kind, list) = match is_function {
+            true => (CodeKind::Function, &mut code.functions),
+            false => (CodeKind::Op, &mut code.ops),
+        };
+        let name = *name.code.get_or_insert_with(|| list.intern(&name.text));
+        code.push(kind, name, thread.0, start, duration);
+    });
+    code
+}
+
+/// Reads the steps, unless the program marked them as torch.profiler does. They are those of the first thread with a call or range.
+fn read_steps(import: &mut Import<'_>, table: &Table) {
+    const STEP: &str = "ProfilerStep#";
+    if import.is_gpu_only || import.builder.trace.ranges.names.iter().any(|name| name.starts_with(STEP)) {
+        return;
+    }
+    let trace = &import.builder.trace;
+    let first = trace.calls.iter().next().or_else(|| trace.ranges.iter().next()).map(|span| span.thread);
+    import.scan(table, &[&["startNs"], &["endNs"], &["id"]], &mut |builder, cells| {
+        let Some((start, duration)) = row_times(builder, cells, false) else { return };
+        let thread = first.unwrap_or_else(|| thread(builder, None));
+        let name = format!("{STEP}{}", cells.int(2).unwrap_or_default());
+        builder.add_range(&name, (thread, start, duration));
+    });
+}
+
 /// The thread of a global id, which has the pid in its upper half.
 fn thread(builder: &mut TraceBuilder, global: Option<i64>) -> crate::trace::ThreadId {
     let global = global.unwrap_or(-1);
@@ -296,7 +387,42 @@ mod tests {
         assert_eq!((trace.processes[0].pid, trace.threads[0].tid), (47, 48));
         assert_eq!((trace.bytes.as_slice(), trace.events.other), (&[(2, 4_096)][..], 3));
         assert_eq!(trace.ranges.names.iter().collect::<Vec<_>>(), ["step"]);
+        assert!(trace.packed_code.is_none());
         let count = |kind| trace.problems.count(kind);
         assert_eq!((count(ProblemKind::ImpossibleDuration), count(ProblemKind::MissingName)), (1, 0));
+    }
+
+    /// `PYTORCH_API` has text as times, and types that `ENUM_API_TYPE` names.
+    #[test]
+    fn ranges_and_code_of_torch_npu_and_steps_are_read() {
+        const API: &str = "
+            INSERT INTO STRING_IDS VALUES (20, 'aten::mm'), (21, 'forward'), (22, 'model.py(3): run'), (23, 'Enqueue');
+            CREATE TABLE ENUM_API_TYPE (id INTEGER PRIMARY KEY, name TEXT);
+            INSERT INTO ENUM_API_TYPE VALUES (50001, 'op'), (50002, 'queue'), (50003, 'trace'), (50004, 'mstx');
+            CREATE TABLE PYTORCH_API (startNs TEXT, endNs TEXT, globalTid INTEGER, connectionId INTEGER, name INTEGER, type INTEGER);
+            INSERT INTO PYTORCH_API VALUES ('300', '900', 201863462960, 1, 20, 50001), ('250', '70000', 201863462960, 0, 21, 50001),
+                ('210', '75000', 201863462960, 0, 22, 50003), ('310', '320', 201863462960, 2, 23, 50002),
+                ('300', '200', 201863462960, 1, 20, 50001);
+            CREATE TABLE STEP_TIME (id INTEGER, startNs INTEGER, endNs INTEGER);
+            INSERT INTO STEP_TIME VALUES (3, 150, 90000);";
+        let read = |more: &str| {
+            let connection = Connection::open_in_memory().unwrap();
+            connection.execute_batch(&format!("{TABLES}{API}{more}")).unwrap();
+            nsys::read(&connection, "ascend_pytorch_profiler.db", &mut |_| {}).unwrap()
+        };
+        let trace = read("");
+        let mut ranges: Vec<_> = trace.ranges.iter().map(|range| trace.ranges.names.get(range.name)).collect();
+        ranges.sort_unstable();
+        assert_eq!(ranges, ["ProfilerStep#3", "forward", "step"]);
+        let code = trace.packed_code.as_ref().unwrap();
+        assert_eq!(code.ops.iter().collect::<Vec<_>>(), ["aten::mm"]);
+        assert_eq!(code.functions.iter().collect::<Vec<_>>(), ["model.py(3): run"]);
+        assert_eq!((trace.threads.len(), trace.events.python_frames), (1, 1));
+        assert_eq!(trace.problems.count(ProblemKind::HostRowWithoutTime), 1);
+        let marked = read(
+            "INSERT INTO STRING_IDS VALUES (24, 'ProfilerStep#3');
+            INSERT INTO PYTORCH_API VALUES ('150', '90000', 201863462960, 0, 24, 50001);",
+        );
+        assert_eq!(marked.ranges.len(), 3, "the step is read once");
     }
 }

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 pub(super) struct Import<'a> {
     pub(super) scanner: Scanner<'a>,
     pub(super) builder: TraceBuilder,
+    pub(super) detail: Detail,
     pub(super) is_gpu_only: bool,
 }
 
@@ -27,7 +28,14 @@ impl<'a> Import<'a> {
             builder.trace.problems.add(ProblemKind::Truncated, 1, schema.file_bytes);
         }
         let scanner = Scanner::new(connection, schema.file_bytes, progress);
-        Self { scanner, builder, is_gpu_only: detail == Detail::GpuOps }
+        Self { scanner, builder, detail, is_gpu_only: detail == Detail::GpuOps }
+    }
+
+    /// Counts rows whose names are ids without a text.
+    pub(super) fn count_missing_names(&mut self, count: u64) {
+        if count > 0 {
+            self.builder.trace.problems.add(ProblemKind::MissingName, count, 0);
+        }
     }
 
     /// Reads the rows of a table; a damaged one is counted.

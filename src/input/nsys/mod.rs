@@ -49,6 +49,7 @@ pub(crate) use open::connection;
 pub use open::{describe, open, open_with};
 
 use super::Detail;
+use super::database;
 use super::torch::begins_capture;
 use crate::trace::{Format, NameId, Ns, ProblemKind, Trace, TraceBuilder, is_plausible};
 use crate::{Error, Result};
@@ -87,8 +88,10 @@ pub fn read_gpu_ops(connection: &Connection, label: &str, progress: &mut dyn FnM
 fn read_in(detail: Detail, connection: &Connection, label: &str, progress: &mut dyn FnMut(u64)) -> Result<Trace> {
     harden(connection).map_err(|error| schema::unreadable(label, &error))?;
     let mut schema = Schema::probe(connection, label)?;
-    if let Some(read) = super::database_readers::reader(&schema) {
-        return read(detail, connection, &schema, label, progress);
+    if let Some((format, read)) = super::database_readers::reader(&schema) {
+        let mut import = database::Import::new((detail, format), connection, &schema, label, progress);
+        read(&mut import, &schema);
+        return Ok(import.builder.finish());
     }
     schema.check_origin(label)?;
     let mut scanner = Scanner::new(connection, schema.file_bytes, progress);

@@ -121,6 +121,11 @@ impl Table {
 }
 
 impl Schema {
+    /// The table of this name.
+    pub(in crate::input) fn table(&self, name: &str) -> Option<&Table> {
+        self.tables.iter().find(|table| table.name == name)
+    }
+
     pub(in crate::input) fn probe(connection: &Connection, label: &str) -> Result<Self> {
         let (tables, is_cut) = match tables(connection) {
             Ok(tables) => (tables, false),

@@ -7,17 +7,13 @@
 use super::counted::{Counter, bytes};
 use super::rocpd_places::{Agent, Place, Places};
 use super::{Domain, Import, TextNames, copy_name, row_times};
-use crate::Result;
-use crate::input::Detail;
 use crate::input::nsys::environment;
 use crate::input::nsys::schema::{Schema, Table};
 use crate::input::torch::is_stored_call;
 use crate::json::Json;
 use crate::trace::{
-    DeviceProperties, Environment, Format, GpuOp, MemoryTraffic, NameId, OpKind, ProblemKind, ProcessId, Span, Trace,
-    TraceBuilder,
+    DeviceProperties, Environment, GpuOp, MemoryTraffic, NameId, OpKind, ProblemKind, ProcessId, Span, TraceBuilder,
 };
-use rusqlite::Connection;
 use std::collections::BTreeMap;
 
 pub(in crate::input) const KERNELS: &str = "rocpd_kernel_dispatch";
@@ -66,14 +62,7 @@ impl Infos {
 }
 
 /// Reads the database.
-pub(in crate::input) fn read(
-    detail: Detail,
-    connection: &Connection,
-    schema: &Schema,
-    label: &str,
-    progress: &mut dyn FnMut(u64),
-) -> Result<Trace> {
-    let mut import = Import::new((detail, Format::Rocpd), connection, schema, label, progress);
+pub(in crate::input) fn read(import: &mut Import<'_>, schema: &Schema) {
     let suffixes: Vec<&str> = schema.tables.iter().filter_map(|table| table.name.strip_prefix(KERNELS)).collect();
     // The tables are sorted by name; there may be many.
     let table = |suffix: &str, name: &str| {
@@ -82,16 +71,13 @@ pub(in crate::input) fn read(
         schema.tables.get(found)
     };
     let mut places = Places::default();
-    suffixes.iter().for_each(|suffix| places.read(&mut import, suffix, &|name| table(suffix, name)));
+    suffixes.iter().for_each(|suffix| places.read(import, suffix, &|name| table(suffix, name)));
     places.label();
     let mut missing = 0;
     for suffix in suffixes {
-        missing += read_process(&mut import, places.take(suffix), &|name| table(suffix, name));
+        missing += read_process(import, places.take(suffix), &|name| table(suffix, name));
     }
-    if missing > 0 {
-        import.builder.trace.problems.add(ProblemKind::MissingName, missing, 0);
-    }
-    Ok(import.builder.finish())
+    import.count_missing_names(missing);
 }
 
 /// Reads the tables with one UUID. Returns the number of names without a text.
@@ -279,9 +265,7 @@ fn read_regions(import: &mut Import<'_>, table: &Table, infos: &Infos, texts: &m
             let message = |text: &str| Some(Json::parse(text).ok()?.get_path(&["message"])?.text()?.into_owned());
             let message = cells.text(6).and_then(|text| message(&text));
             let text = message.filter(|text| !text.is_empty()).unwrap_or_else(|| name.text.clone());
-            builder.trace.engine_hints.annotations.intern(&text);
-            let name = builder.trace.ranges.names.intern(&text);
-            return builder.trace.ranges.push(Span { start, duration, name, thread });
+            return builder.add_range(&text, (thread, start, duration));
         }
         let name = *name.call.get_or_insert_with(|| builder.trace.calls.names.intern(&name.text));
         let correlation = event.map(|event| event.0).filter(|stack| *stack != 0);

@@ -3,13 +3,10 @@
 //! and 12 per launching call for the join. Ids may be any 64-bit numbers.
 
 use super::{Import, TextNames, op_kind, row_times};
-use crate::Result;
-use crate::input::Detail;
 use crate::input::nsys::schema::{Schema, Table};
 use crate::input::torch::is_stored_call;
-use crate::trace::{DeviceId, Format, GpuOp, OpKind, OpSources, ProblemKind, ProcessId, Span, Trace};
+use crate::trace::{DeviceId, GpuOp, OpKind, OpSources, ProblemKind, ProcessId, Span};
 use foldhash::fast::RandomState;
-use rusqlite::Connection;
 use std::collections::{BTreeMap, HashMap};
 
 pub(in crate::input) const OPS: &str = "rocpd_op";
@@ -34,34 +31,24 @@ impl Launches {
 }
 
 /// Reads the database.
-pub(in crate::input) fn read(
-    detail: Detail,
-    connection: &Connection,
-    schema: &Schema,
-    label: &str,
-    progress: &mut dyn FnMut(u64),
-) -> Result<Trace> {
-    let mut import = Import::new((detail, Format::Rpd), connection, schema, label, progress);
-    let table = |name: &str| schema.tables.iter().find(|table| table.name == name);
+pub(in crate::input) fn read(import: &mut Import<'_>, schema: &Schema) {
+    let table = |name: &str| schema.table(name);
     let mut texts = TextNames::new(&import.scanner, table("rocpd_string"), &["string"]);
-    let launches = read_launches(&mut import, table("rocpd_api_ops"));
-    let sizes = read_sizes(&mut import, table("rocpd_copyapi"));
+    let launches = read_launches(import, table("rocpd_api_ops"));
+    let sizes = read_sizes(import, table("rocpd_copyapi"));
     let mut sources = OpSources::default();
     if let Some(ops) = table(OPS) {
-        read_ops(&mut import, ops, &mut texts, (&launches, &sizes, &mut sources));
+        read_ops(import, ops, &mut texts, (&launches, &sizes, &mut sources));
     }
     import.builder.sort_ops();
     let missing = texts.missing;
     texts.names = BTreeMap::new();
     if let Some(calls) = table("rocpd_api") {
-        read_calls(&mut import, calls, &mut texts, (&launches, &mut sources));
+        read_calls(import, calls, &mut texts, (&launches, &mut sources));
     }
     import.builder.assign_sources(&sources);
     let missing = missing.max(texts.missing);
-    if missing > 0 {
-        import.builder.trace.problems.add(ProblemKind::MissingName, missing, 0);
-    }
-    Ok(import.builder.finish())
+    import.count_missing_names(missing);
 }
 
 fn read_launches(import: &mut Import<'_>, table: Option<&Table>) -> Launches {
@@ -168,9 +155,7 @@ fn read_calls(
         if is_marker {
             let text = cells.int(6).and_then(|id| texts.text(id)).filter(|text| !text.is_empty());
             let text = text.unwrap_or_else(|| name.clone());
-            builder.trace.engine_hints.annotations.intern(&text);
-            let name = builder.trace.ranges.names.intern(&text);
-            return builder.trace.ranges.push(Span { start, duration, name, thread });
+            return builder.add_range(&text, (thread, start, duration));
         }
         let name = builder.trace.calls.names.intern(name);
         let correlation = launches.correlation(cells.int(2).unwrap_or_default());

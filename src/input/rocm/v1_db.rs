@@ -1,22 +1,21 @@
 //! Reader of the SQLite database of rocprof, the predecessor of rocprofv3. `OPS` has the kernels and `COPY` the copies of a run with
-//! `--hip-trace`, `HIP` the calls; `KERN` has the kernels of other runs. `Index` joins a call with its op. One pass per table in
-//! rowid order; 16 bytes per copying call for the sizes, which only the arguments of calls say.
+//! `--hip-trace`, `HIP` the calls, `rocTX` the ranges and marks of a run with `--roctx-trace`; `KERN` has the kernels of other runs.
+//! `Index` joins a call with its op. One pass per table in rowid order; 16 bytes per copying call for the sizes, which only the
+//! arguments of calls say.
 
 use super::{Import, copy_name, kernel_name, op_kind, row_times, size_in_call};
-use crate::Result;
-use crate::input::Detail;
 use crate::input::nsys::scanner::Cells;
 use crate::input::nsys::schema::{Schema, Table};
 use crate::input::torch::is_stored_call;
-use crate::trace::{Format, GpuOp, OpKind, Span, Trace, TraceBuilder};
+use crate::trace::{GpuOp, Ns, OpKind, ProblemKind, Span, TraceBuilder};
 use foldhash::fast::RandomState;
-use rusqlite::Connection;
 use std::collections::HashMap;
 
 /// Tables of ops.
 const OPS: &str = "OPS";
 const COPIES: &str = "COPY";
 const KERNELS: &str = "KERN";
+const RANGES: &str = "rocTX";
 
 /// The columns of ops, as [`op`] reads them. Each table has one spelling of each.
 const OP_COLUMNS: &[&[&str]] = &[
@@ -41,16 +40,12 @@ fn ops_table<'a>(schema: &'a Schema, name: &str) -> Option<&'a Table> {
 }
 
 /// Reads the database.
-pub(in crate::input) fn read(
-    detail: Detail,
-    connection: &Connection,
-    schema: &Schema,
-    label: &str,
-    progress: &mut dyn FnMut(u64),
-) -> Result<Trace> {
-    let mut import = Import::new((detail, Format::RocprofV1Db), connection, schema, label, progress);
-    let calls = schema.tables.iter().find(|table| table.name == "HIP");
-    let sizes = calls.map(|table| read_calls(&mut import, table)).unwrap_or_default();
+pub(in crate::input) fn read(import: &mut Import<'_>, schema: &Schema) {
+    let calls = schema.table("HIP");
+    let sizes = calls.map(|table| read_calls(import, table)).unwrap_or_default();
+    if let Some(table) = ops_table(schema, RANGES) {
+        read_ranges(import, table);
+    }
     if let Some(table) = ops_table(schema, COPIES) {
         import.scan(table, OP_COLUMNS, &mut |builder, cells| {
             let size = cells.int(6).and_then(|index| sizes.get(&index));
@@ -69,7 +64,6 @@ pub(in crate::input) fn read(
             op(builder, cells, false);
         });
     }
-    Ok(import.builder.finish())
 }
 
 /// Reads the calls. Returns the bytes that they move, by index.
@@ -87,7 +81,7 @@ fn read_calls(import: &mut Import<'_>, table: &Table) -> HashMap<i64, u64, Rando
             return;
         }
         if is_gpu_only {
-            return builder.trace.problems.add(crate::trace::ProblemKind::LeftOut, 1, cells.at);
+            return builder.trace.problems.add(ProblemKind::LeftOut, 1, cells.at);
         }
         let Some((start, duration)) = row_times(builder, cells, false) else { return };
         let process = builder.process(cells.int(3).unwrap_or(-1), "");
@@ -96,6 +90,25 @@ fn read_calls(import: &mut Import<'_>, table: &Table) -> HashMap<i64, u64, Rando
         builder.add_call(Span { start, duration, name, thread }, correlation(index));
     });
     sizes
+}
+
+fn read_ranges(import: &mut Import<'_>, table: &Table) {
+    /// A mark has no end; rocprof lets it last as long.
+    const MARK: Ns = Ns(1);
+    let is_gpu_only = import.is_gpu_only;
+    import.scan(table, &[&["BeginNs"], &["EndNs"], &["Name"], &["pid"], &["tid"]], &mut |builder, cells| {
+        builder.trace.events.cpu += 1;
+        if is_gpu_only {
+            return builder.trace.problems.add(ProblemKind::LeftOut, 1, cells.at);
+        }
+        let Some((start, duration)) = row_times(builder, cells, false) else { return };
+        if duration <= MARK {
+            return;
+        }
+        let process = builder.process(cells.int(3).unwrap_or(-1), "");
+        let thread = builder.thread(process, cells.int(4).unwrap_or(-1));
+        builder.add_range(&cells.text(2).unwrap_or_default(), (thread, start, duration));
+    });
 }
 
 /// Adds an op; returns false for one without usable times, which is counted.
@@ -170,6 +183,24 @@ mod tests {
         assert_eq!(ops, [copy, kernels[0], kernels[1]]);
         let launches: Vec<_> = trace.gpu_ops.launches().map(|call| call.map(|call| call.0)).collect();
         assert_eq!((launches, trace.bytes.as_slice()), (vec![Some(0), Some(1), None], &[(0, 4_096)][..]));
+        assert_eq!((trace.processes[0].pid, trace.threads[0].tid), (47, 48));
+    }
+
+    #[test]
+    fn ranges_of_roctx_are_read_and_marks_are_none() {
+        let trace = read(&format!(
+            r#"CREATE TABLE OPS {COLUMNS};
+            INSERT INTO OPS VALUES (16000, 56000, 2, 0, 'k', 47, 48, 5, 1);
+            CREATE TABLE rocTX (BeginNs INTEGER, EndNs INTEGER, pid INTEGER, tid INTEGER, Name TEXT, "Index" INTEGER,
+                __section INTEGER, __lane INTEGER);
+            INSERT INTO rocTX VALUES (1000, 90000, 47, 48, 'decode step 3', 0, 3, 48), (2000, 2001, 47, 48, 'mark', 1, 3, 48);"#
+        ));
+        let ranges: Vec<_> = trace
+            .ranges
+            .iter()
+            .map(|range| (trace.ranges.names.get(range.name), range.start.0, range.duration.0))
+            .collect();
+        assert_eq!((ranges, trace.events.cpu), (vec![("decode step 3", 1_000, 89_000)], 2));
         assert_eq!((trace.processes[0].pid, trace.threads[0].tid), (47, 48));
     }
 
