@@ -11,8 +11,8 @@ use std::borrow::Cow;
 
 /// The part of the file where a message has damage: its byte offset in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Damaged {
-    pub(super) at: u64,
+pub(crate) struct Damaged {
+    pub(crate) at: u64,
 }
 
 type Result<T> = std::result::Result<T, Damaged>;
@@ -24,14 +24,14 @@ const MAX_VARINT_BYTES: usize = 10;
 
 /// The bytes of a message, a text or packed numbers, and their offset in the file.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Message<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) at: u64,
+pub(crate) struct Message<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) at: u64,
 }
 
 /// The value of a field.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Value<'a> {
+pub(crate) enum Value<'a> {
     /// A number of variable or fixed length.
     Number(u64),
     /// A message, a text or bytes.
@@ -39,31 +39,31 @@ pub(super) enum Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    pub(super) fn number(self) -> u64 {
+    pub(crate) fn number(self) -> u64 {
         if let Self::Number(number) = self { number } else { 0 }
     }
 
-    pub(super) fn signed(self) -> i64 {
+    pub(crate) fn signed(self) -> i64 {
         self.number().cast_signed()
     }
 
-    pub(super) fn message(self) -> Message<'a> {
+    pub(crate) fn message(self) -> Message<'a> {
         if let Self::Message(message) = self { message } else { Message::default() }
     }
 }
 
 impl<'a> Message<'a> {
-    pub(super) fn fields(self) -> Fields<'a> {
+    pub(crate) fn fields(self) -> Fields<'a> {
         Fields { rest: self.bytes, end: self.at + self.bytes.len() as u64 }
     }
 
     /// The bytes as text; what is not UTF-8 is replaced.
-    pub(super) fn text(self) -> Cow<'a, str> {
+    pub(crate) fn text(self) -> Cow<'a, str> {
         String::from_utf8_lossy(self.bytes)
     }
 
     /// The last value of a field, as the rules say for one that is repeated by mistake.
-    pub(super) fn last(self, number: u32) -> Result<Option<Value<'a>>> {
+    pub(crate) fn last(self, number: u32) -> Result<Option<Value<'a>>> {
         let mut found = None;
         for field in self.fields() {
             let (other, value) = field?;
@@ -76,7 +76,7 @@ impl<'a> Message<'a> {
 }
 
 /// The beginning of a text, up to a limit. Many events may share one text, so what is done for each event must not grow with it.
-pub(super) fn beginning(raw: &[u8], max_bytes: usize) -> &[u8] {
+pub(crate) fn beginning(raw: &[u8], max_bytes: usize) -> &[u8] {
     let is_inside = |at: &usize| raw.get(*at).is_some_and(|byte| byte & 0xc0 == 0x80);
     let end = (max_bytes.saturating_sub(3)..=max_bytes).rev().find(|at| !is_inside(at)).unwrap_or(max_bytes);
     raw.get(..end).unwrap_or(raw)
@@ -84,7 +84,7 @@ pub(super) fn beginning(raw: &[u8], max_bytes: usize) -> &[u8] {
 
 /// Iterates over the fields of a message: number and value. Ends at the first damage.
 #[derive(Debug, Clone)]
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     rest: &'a [u8],
     /// Offset of the end in the file.
     end: u64,
@@ -115,6 +115,14 @@ impl<'a> Fields<'a> {
         let (value, length) = varint(self.rest)?;
         self.take(length)?;
         Some(value)
+    }
+
+    /// The next field like [`Iterator::next`], and its bytes as the file has them.
+    pub(crate) fn next_with_bytes(&mut self) -> Option<Result<(u32, Value<'a>, &'a [u8])>> {
+        let before = self.rest;
+        let field = self.next()?;
+        let bytes = before.get(..before.len() - self.rest.len()).unwrap_or_default();
+        Some(field.map(|(number, value)| (number, value, bytes)))
     }
 
     #[inline]
@@ -206,7 +214,7 @@ fn head(bytes: &[u8]) -> Head {
 }
 
 /// The number and the first bytes of the first field, if it is a message: all of it, or what the file's beginning has of it.
-pub(super) fn first_message(beginning: &[u8]) -> Option<(u32, Message<'_>)> {
+pub(crate) fn first_message(beginning: &[u8]) -> Option<(u32, Message<'_>)> {
     let Head::Whole { number, is_message: true, value_bytes, head_bytes } = head(beginning) else { return None };
     let value = beginning.get(head_bytes..)?;
     Some((number, Message { bytes: value.get(..value_bytes).unwrap_or(value), at: head_bytes as u64 }))
@@ -214,7 +222,7 @@ pub(super) fn first_message(beginning: &[u8]) -> Option<(u32, Message<'_>)> {
 
 /// Why a stream ended before its last message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(crate) enum Broken {
     /// It ends inside the field that starts at this offset.
     Cut {
         at: u64,
@@ -225,7 +233,7 @@ pub(super) enum Broken {
 
 /// Cuts a stream into the messages of its outermost level.
 #[derive(Debug, Default)]
-pub(super) struct MessageSplitter {
+pub(crate) struct MessageSplitter {
     /// The bytes of a head or value that a chunk cuts.
     unfinished: Vec<u8>,
     /// The value that `unfinished` is a part of.
@@ -248,17 +256,17 @@ struct Open {
 
 impl MessageSplitter {
     /// A splitter for which values of more bytes are damage.
-    pub(super) fn with_limit(max_value_bytes: usize) -> Self {
+    pub(crate) fn with_limit(max_value_bytes: usize) -> Self {
         Self { max_value_bytes: Some(max_value_bytes), ..Self::default() }
     }
 
     /// Whether nothing more can be found.
-    pub(super) fn is_damaged(&self) -> bool {
+    pub(crate) fn is_damaged(&self) -> bool {
         self.damaged.is_some()
     }
 
     /// Takes the next bytes; `each` gets every whole message with the number of its field.
-    pub(super) fn feed(&mut self, bytes: &[u8], each: &mut dyn FnMut(u32, Message<'_>)) {
+    pub(crate) fn feed(&mut self, bytes: &[u8], each: &mut dyn FnMut(u32, Message<'_>)) {
         let mut rest = bytes;
         while !rest.is_empty() && self.damaged.is_none() {
             rest = match self.open {
@@ -333,7 +341,7 @@ impl MessageSplitter {
     }
 
     /// Ends the stream; what broke it, if anything did.
-    pub(super) fn finish(&self) -> Option<Broken> {
+    pub(crate) fn finish(&self) -> Option<Broken> {
         if let Some(damaged) = self.damaged {
             return Some(Broken::Damaged(damaged));
         }

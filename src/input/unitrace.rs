@@ -2,15 +2,99 @@
 //! trace (`perfetto`). Computes what a name says, from the name alone, in one pass over it.
 //!
 //! A device is a process, `DEVICE<host>0:29:0:0 #0` or, of a tile, `... #0.1`; an engine or a queue is one or more of its
-//! threads, `Thread 4711 L0 Engine<0,0>`. The name of the host is in these names; it is private and not kept.
+//! threads, `Thread 4711 L0 Engine<0,0>`. A program with MPI names its rank before: `RANK 3 DEVICE<host>0:29:0:0 #0`. The name of
+//! the host is in these names; it is private and not kept.
 
-use crate::trace::OpKind;
+use super::machines::on_machine;
+use crate::trace::{DeviceId, OpKind, TraceBuilder};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The number of a device in the name of its process; `None` if the process is no device.
-pub(super) fn device(process: &str) -> Option<&str> {
-    let (_, device) = process.split_once("DEVICE<")?;
-    let ordinal = || device.strip_suffix(')')?.rsplit_once('(').map(|(_, number)| number);
-    Some(device.rsplit_once('#').map(|(_, number)| number).or_else(ordinal).unwrap_or("0"))
+/// A device, as the name of its process says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct DeviceName<'a> {
+    host: &'a str,
+    /// The address on the bus; old versions write none.
+    address: &'a str,
+    number: &'a str,
+    rank: Option<&'a str>,
+}
+
+impl<'a> DeviceName<'a> {
+    /// `None` if the process is no device.
+    fn read(process: &'a str) -> Option<Self> {
+        let (_, device) = process.split_once("DEVICE<")?;
+        let (host, place) = device.split_once('>').unwrap_or((device, ""));
+        let of_end = || place.strip_suffix(')')?.rsplit_once('(');
+        let (address, number) = place.rsplit_once('#').or_else(of_end).unwrap_or((place, "0"));
+        Some(Self { host, address: address.trim(), number, rank: rank(process) })
+    }
+
+    /// What it is known by: ranks of one host share its GPUs.
+    fn key(self) -> String {
+        let rank = self.rank.filter(|_| self.address.is_empty()).unwrap_or_default();
+        format!("{}>{}#{} {rank}", self.host, self.address, self.number)
+    }
+}
+
+/// The number of the rank in the name of a process.
+pub(super) fn rank(process: &str) -> Option<&str> {
+    process.strip_prefix("RANK ")?.split(' ').next()
+}
+
+/// The devices of a file. Each rank numbers those that it sees from zero, so the numbers of several ranks or hosts are labelled.
+#[derive(Debug, Default)]
+pub(super) struct Devices {
+    /// By host, address and number.
+    ids: BTreeMap<String, DeviceId>,
+    found: Vec<Found>,
+}
+
+/// A device before it is labelled.
+#[derive(Debug)]
+struct Found {
+    id: DeviceId,
+    number: String,
+    rank: Option<String>,
+    host: String,
+}
+
+impl Devices {
+    /// The device whose process has this name; `None` if the process is no device. [`Self::name`] labels it.
+    pub(super) fn device(&mut self, builder: &mut TraceBuilder, process: &str) -> Option<DeviceId> {
+        let name = DeviceName::read(process)?;
+        Some(*self.ids.entry(name.key()).or_insert_with_key(|key| {
+            let id = builder.device(key, "");
+            let (number, rank, host) = (name.number.to_owned(), name.rank.map(str::to_owned), name.host.to_owned());
+            self.found.push(Found { id, number, rank, host });
+            id
+        }))
+    }
+
+    /// Labels the devices, when all are known: by their number if that is enough, by rank, or by the place of the host.
+    pub(super) fn name(&self, builder: &mut TraceBuilder) {
+        let are_distinct = |label: &dyn Fn(&Found) -> String| {
+            let mut labels = BTreeSet::new();
+            self.found.iter().all(|found| labels.insert(label(found)))
+        };
+        let mut hosts: BTreeMap<&str, usize> = BTreeMap::new();
+        for found in &self.found {
+            let next = hosts.len();
+            hosts.entry(&found.host).or_insert(next);
+        }
+        let number = |found: &Found| found.number.clone();
+        let of_rank = |found: &Found| match &found.rank {
+            Some(rank) => format!("[rank {rank}] {}", found.number),
+            None => found.number.clone(),
+        };
+        let of_host = |found: &Found| on_machine(hosts.get(found.host.as_str()).copied().unwrap_or(0), &found.number);
+        let schemes: [&dyn Fn(&Found) -> String; 3] = [&number, &of_rank, &of_host];
+        let scheme = schemes.into_iter().find(|label| are_distinct(*label));
+        for (place, found) in self.found.iter().enumerate() {
+            let label = scheme.map_or_else(|| format!("{} ({})", of_host(found), place + 1), |label| label(found));
+            let device = builder.trace.devices.get_mut(found.id.0 as usize);
+            device.into_iter().for_each(|device| device.id.clone_from(&label));
+        }
+    }
 }
 
 /// Whether the process with this name is one of the host.
@@ -71,11 +155,32 @@ mod tests {
             ("RANK 3 HOST<node-7>", None),
             ("", None),
         ] {
-            assert_eq!(device(process), number, "{process}");
+            assert_eq!(DeviceName::read(process).map(|device| device.number), number, "{process}");
         }
+        assert_eq!((rank("RANK 3 HOST<node-7>"), rank("HOST<RANK 3>")), (Some("3"), None));
         assert_eq!(engine("Thread 4711 L0 Engine<0,0>"), "Engine<0,0>");
         assert_eq!(engine("Thread 4712 CL Queue<0x5>"), "Queue<0x5>");
         assert_eq!(engine("other"), "other");
+    }
+
+    #[test]
+    fn devices_of_several_ranks_and_hosts_are_labelled_without_the_names_of_the_hosts() {
+        let labels = |processes: &[&str]| {
+            let (mut devices, mut builder) = (Devices::default(), TraceBuilder::default());
+            for process in processes {
+                devices.device(&mut builder, process);
+            }
+            devices.name(&mut builder);
+            builder.trace.devices.iter().map(|device| device.id.clone()).collect::<Vec<_>>()
+        };
+        let one = ["DEVICE<a>0:29:0:0 #0", "DEVICE<a>0:3a:0:0 #1"];
+        assert_eq!(labels(&one), ["0", "1"]);
+        let ranks = ["RANK 0 DEVICE<a>0:29:0:0 #0", "RANK 1 DEVICE<a>0:3a:0:0 #0", "RANK 0 DEVICE<a>0:29:0:0 #0"];
+        assert_eq!(labels(&ranks), ["[rank 0] 0", "[rank 1] 0"]);
+        assert_eq!(labels(&["RANK 0 DEVICE<a>0:29:0:0 #0", "RANK 1 DEVICE<a>0:29:0:0 #0"]), ["0"], "one GPU");
+        assert_eq!(labels(&["DEVICE<a>0:29:0:0 #0", "DEVICE<b>0:29:0:0 #0"]), ["[machine 1] 0", "[machine 2] 0"]);
+        assert_eq!(labels(&["RANK 0 DEVICE<a>", "RANK 1 DEVICE<a>"]), ["[rank 0] 0", "[rank 1] 0"]);
+        assert_eq!(labels(&["DEVICE<a>1 #0", "DEVICE<a>2 #0"]), ["[machine 1] 0 (1)", "[machine 1] 0 (2)"]);
     }
 
     #[test]

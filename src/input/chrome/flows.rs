@@ -22,6 +22,8 @@ pub(super) struct JoinedOp {
     pub(super) key: Key,
     /// The id of its flow if the op says it. Else the flow that ends at its place counts.
     pub(super) flow: Option<i64>,
+    /// The rank that it belongs to, if the file has several.
+    pub(super) rank: Option<i64>,
     /// What it moves. Else the size that its call says counts.
     pub(super) bytes: Option<u64>,
 }
@@ -35,13 +37,16 @@ pub(super) struct JoinedCall {
     pub(super) bytes: Option<u64>,
 }
 
+/// The id of a flow, and the rank that counts its flows so: the last number of its category, `Flow_H2D_7_3`.
+type FlowId = (i64, i64);
+
 /// The rows of a trace until its flows are known.
 #[derive(Debug, Default)]
 pub(super) struct Flows {
     /// The id of the flow that ends at a row and a time.
-    ends: BTreeMap<Key, i64>,
+    ends: BTreeMap<Key, FlowId>,
     /// Row and time at which each flow begins, by its id.
-    starts: BTreeMap<i64, Key>,
+    starts: BTreeMap<FlowId, Key>,
     pub(super) ops: Vec<JoinedOp>,
     pub(super) calls: Vec<JoinedCall>,
 }
@@ -49,7 +54,8 @@ pub(super) struct Flows {
 impl Flows {
     /// Takes the beginning or, otherwise, the end of a flow.
     pub(super) fn flow(&mut self, event: &Event<'_>, is_beginning: bool) {
-        match super::number(event.id) {
+        let rank = super::number(event.category).unwrap_or(0);
+        match super::number(event.id).map(|id| (id, rank)) {
             Some(id) if is_beginning => drop(self.starts.insert(id, key(event))),
             Some(id) => drop(self.ends.insert(key(event), id)),
             None => {}
@@ -61,7 +67,8 @@ impl Flows {
         // A call comes before those nested in it.
         ordering::sort_by(&mut self.calls, |a, b| (&a.key, b.span.duration).cmp(&(&b.key, a.span.duration)));
         for joined in mem::take(&mut self.ops) {
-            let flow = self.ends.get(&joined.key).copied().or(joined.flow);
+            let own = joined.flow.map(|id| (id, joined.rank.unwrap_or(0)));
+            let flow = self.ends.get(&joined.key).copied().or(own);
             let call = flow.and_then(|id| self.call_of(self.starts.get(&id)?));
             let of_call = call.and_then(|call| self.calls.get(call as usize)?.bytes);
             out.builder.trace.gpu_ops.push(joined.op, call);

@@ -15,7 +15,7 @@ use super::Detail;
 use super::slices::OpenSlices;
 use super::stream_reader::StreamReader;
 use super::torch::is_empty_object;
-use crate::trace::{Format, Ns, ProblemKind, ProcessId, Span, Trace, TraceBuilder, is_plausible};
+use crate::trace::{Format, Ns, ProblemKind, ProcessId, Trace, TraceBuilder, is_plausible};
 use crate::{Error, Result};
 use gpuprism_scan::json::{Cursor, Step, Value, unescape};
 use gpuprism_scan::split::{End, Sink, Splitter};
@@ -28,6 +28,8 @@ const MICROSECONDS: u32 = 3;
 pub(super) trait Dialect: std::fmt::Debug + Send {
     /// Adds one event.
     fn event(&mut self, out: &mut Output, event: &Event<'_>);
+    /// Takes a member of the file beside the events; a list or an object has its brackets.
+    fn member(&mut self, _key: &[u8], _value: &[u8]) {}
     /// Adds what is known only at the end.
     fn finish(&mut self, _out: &mut Output) {}
 }
@@ -86,9 +88,7 @@ impl Output {
 
     pub(super) fn range_in(&mut self, process: ProcessId, event: &Event<'_>, name: &str, (start, duration): (Ns, Ns)) {
         let thread = self.builder.thread(process, event.tid_number().unwrap_or(-1));
-        self.builder.trace.engine_hints.annotations.intern(name);
-        let name = self.builder.trace.ranges.names.intern(name);
-        self.builder.trace.ranges.push(Span { start, duration, name, thread });
+        self.builder.add_range(name, (thread, start, duration));
     }
 }
 
@@ -265,7 +265,9 @@ impl<D: Dialect> Sink for EventSink<D> {
         }
     }
 
-    fn member(&mut self, _key: &[u8], _value: &[u8]) {}
+    fn member(&mut self, key: &[u8], value: &[u8]) {
+        self.dialect.member(key, value);
+    }
 
     fn unreadable(&mut self, at: u64) {
         self.out.builder.trace.problems.add(ProblemKind::UnreadableEvent, 1, self.base + at);

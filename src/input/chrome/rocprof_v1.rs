@@ -2,8 +2,8 @@
 //! the arguments of its events have nanoseconds, the device, the stream and the process, all as texts.
 //!
 //! The name of an event's process says what it is: `GPU2` a kernel, `COPY` a copy, `CPU HIP API` a call, `Markers and Ranges` a
-//! range. A flow `DataFlow` joins a call with its op (`flows`). The size of a copy is in the arguments of its call. The file
-//! does not say which GPU has which name. O(n log n) for n calls, ops and flows.
+//! range. A flow `DataFlow` joins a call with its op (`flows`). The size of a copy is in the arguments of its call. `otherData` lists
+//! what rocminfo says of each agent, which is a CPU or GPU. O(n log n) for n calls, ops and flows.
 
 use super::flows::{Flows, JoinedCall, JoinedOp, key};
 use super::{ChromeReader, Dialect, Event, Output};
@@ -11,7 +11,7 @@ use crate::input::Detail;
 use crate::input::rocm::{copy_name, kernel_name, op_kind, size_in_call};
 use crate::input::torch::is_stored_call;
 use crate::trace::{Format, GpuOp, Ns, OpKind, ProblemKind, Span, is_plausible};
-use gpuprism_scan::json::unescape;
+use gpuprism_scan::json::{Cursor, Step, unescape};
 use std::collections::BTreeMap;
 
 pub(crate) fn reader(label: &str, detail: Detail) -> ChromeReader<RocprofV1> {
@@ -23,6 +23,35 @@ pub(crate) struct RocprofV1 {
     /// What the events of each process are, by its pid as text; the names come first.
     roles: BTreeMap<Vec<u8>, Role>,
     flows: Flows,
+    /// By the number of the agent, which counts from one.
+    agents: BTreeMap<u32, Agent>,
+}
+
+/// What rocminfo says of an agent.
+#[derive(Debug, Default)]
+struct Agent {
+    /// That of the architecture.
+    name: String,
+    marketing_name: String,
+    /// Its number on the machine, by which ops name it.
+    node: Option<u32>,
+    is_cpu: bool,
+}
+
+impl Agent {
+    fn set(&mut self, property: &str, value: String) {
+        match property {
+            "Name" => self.name = value,
+            "MarketingName" => self.marketing_name = value,
+            "Node" => self.node = value.trim().parse().ok(),
+            "DeviceType" => self.is_cpu = value == "CPU",
+            _ => {}
+        }
+    }
+
+    fn title(&self) -> &str {
+        if self.marketing_name.is_empty() { &self.name } else { &self.marketing_name }
+    }
 }
 
 /// What the events of a process are.
@@ -112,12 +141,50 @@ impl Dialect for RocprofV1 {
         }
     }
 
+    fn member(&mut self, key: &[u8], value: &[u8]) {
+        if key != b"otherData" {
+            return;
+        }
+        let mut cursor = Cursor::new(value);
+        let mut is_inside = cursor.enter();
+        while is_inside && let Step::Key(key) = cursor.key() {
+            let Some(value) = cursor.value() else { return };
+            is_inside = self.agents.len() < MAX_AGENTS;
+            value.scalar().into_iter().for_each(|value| self.add_agent(&unescape(key), &unescape(value)));
+        }
+    }
+
     fn finish(&mut self, out: &mut Output) {
         self.flows.finish(out);
+        self.name_devices(out);
     }
 }
 
+/// No machine has as many.
+const MAX_AGENTS: usize = 4_096;
+
 impl RocprofV1 {
+    /// Takes a property such as `Agent4.MarketingName` or, of other versions, `Agent4_MarketingName`.
+    fn add_agent(&mut self, key: &str, value: &str) {
+        let property = key.strip_prefix("Agent").and_then(|rest| rest.split_once(['.', '_']));
+        if let Some((agent, property)) = property
+            && let Ok(agent) = agent.parse()
+        {
+            self.agents.entry(agent).or_default().set(property, value.to_owned());
+        }
+    }
+
+    fn name_devices(&self, out: &mut Output) {
+        let node = |(number, agent): (&u32, &Agent)| agent.node.or_else(|| number.checked_sub(1));
+        for device in &mut out.builder.trace.devices {
+            let number = device.id.parse::<u32>().ok();
+            let agent = self.agents.iter().find(|agent| node(*agent) == number && number.is_some());
+            if let Some((_, agent)) = agent.filter(|(_, agent)| !agent.is_cpu) {
+                agent.title().clone_into(&mut device.name);
+            }
+        }
+    }
+
     fn row(&mut self, out: &mut Output, event: &Event<'_>) {
         match self.roles.get(event.pid) {
             Some(Role::Kernels) => self.op(out, event, false),
@@ -151,7 +218,7 @@ impl RocprofV1 {
             process: out.builder.process(args.pid.unwrap_or(-1), ""),
             kind,
         };
-        self.flows.ops.push(JoinedOp { op, key: key(event), flow: None, bytes: None });
+        self.flows.ops.push(JoinedOp { op, key: key(event), flow: None, rank: None, bytes: None });
     }
 
     fn call(&mut self, out: &mut Output, event: &Event<'_>) {
@@ -251,6 +318,18 @@ mod tests {
         assert_eq!((trace.processes[0].pid, trace.threads[0].tid), (4_711, 4_712));
         assert_eq!(trace.ranges.names.iter().collect::<Vec<_>>(), ["step 1"]);
         assert_eq!(problems(&trace), []);
+    }
+
+    /// Agents count from one, and their numbers on the machine from zero.
+    #[test]
+    fn gpus_have_the_names_of_their_agents() {
+        let other = r#""otherData": {"Agent3_Name": "gfx90a", "Agent4.Name": "gfx942", "Agent4.MarketingName": "AMD Instinct MI300X",
+            "Agent9_Node": "0", "Agent9_Name": "gfx1100", "Agent6_DeviceType": "CPU", "Agent6_Name": "EPYC", "HSARuntime": "1"}"#;
+        let kernel = |device| row("k", (9, 1), (1_000, 2_000), &format!(r#","dev-id":"{device}""#));
+        let text = format!("{NAMES}{}],\n{other}}}", [2, 3, 0, 5, 7].map(kernel).concat());
+        let trace = read_trace(Importer::new("results.json"), [&text]);
+        let names: Vec<_> = trace.devices.iter().map(|device| (device.id.as_str(), device.name.as_str())).collect();
+        assert_eq!(names, [("0", "gfx1100"), ("2", "gfx90a"), ("3", "AMD Instinct MI300X"), ("5", ""), ("7", "")]);
     }
 
     #[test]

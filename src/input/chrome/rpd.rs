@@ -69,7 +69,7 @@ impl Rpd {
             process: ProcessId::default(),
             kind,
         };
-        self.flows.ops.push(JoinedOp { op, key: key(event), flow: None, bytes: None });
+        self.flows.ops.push(JoinedOp { op, key: key(event), flow: None, rank: None, bytes: None });
     }
 
     fn call(&mut self, out: &mut Output, event: &Event<'_>) {

@@ -10,12 +10,21 @@ use super::{ChromeReader, Dialect, Event, Output, number};
 use crate::input::Detail;
 use crate::input::unitrace::{self, OpName};
 use crate::trace::{DeviceId, Format, GpuOp, Names, ProcessId, Span};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::RandomState;
 
 pub(crate) fn reader(label: &str, detail: Detail) -> ChromeReader<Unitrace> {
     ChromeReader::new(label, detail, Format::UnitraceJson, Unitrace::default())
+}
+
+/// Where the ops of a lane ran.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    device: DeviceId,
+    stream: i64,
+    process: ProcessId,
+    rank: Option<i64>,
 }
 
 /// Process and thread of an event as the file writes them.
@@ -24,7 +33,7 @@ type LaneKey = (Box<[u8]>, Box<[u8]>);
 #[derive(Debug, Default)]
 pub(crate) struct Unitrace {
     /// Names of processes and of their threads.
-    processes: HashMap<Box<[u8]>, String, RandomState>,
+    processes: BTreeMap<Box<[u8]>, String>,
     threads: HashMap<LaneKey, String, RandomState>,
     /// The threads with ops. Until the end, the device of an op is the number of its thread here.
     lanes: HashMap<LaneKey, u32, RandomState>,
@@ -49,14 +58,15 @@ impl Dialect for Unitrace {
     }
 
     fn finish(&mut self, out: &mut Output) {
-        // A file without calls names no process of the host.
+        let places = self.places(out);
+        // A file without calls may name no process of the host.
         if out.builder.trace.processes.is_empty() {
             out.builder.process(-1, "");
         }
-        let places = self.places(out);
         for joined in &mut self.flows.ops {
-            let (device, stream) = places.get(joined.op.device.0 as usize).copied().unwrap_or_default();
-            (joined.op.device, joined.op.stream) = (device, stream);
+            let place = places.get(joined.op.device.0 as usize).copied().unwrap_or_default();
+            (joined.op.device, joined.op.stream, joined.op.process) = (place.device, place.stream, place.process);
+            joined.rank = place.rank;
         }
         self.flows.finish(out);
     }
@@ -84,12 +94,12 @@ impl Unitrace {
             name: out.builder.trace.names.intern(name.name),
             device: DeviceId(lane),
             stream: -1,
-            // A device has a pid that no process has; the file has one process.
+            // A device has a pid that no process has: its ops are those of the process of its rank.
             process: ProcessId::default(),
             kind: name.kind,
         };
         let flow = event.int_arg("id");
-        self.flows.ops.push(JoinedOp { op, key: key(event), flow, bytes: name.bytes });
+        self.flows.ops.push(JoinedOp { op, key: key(event), flow, rank: None, bytes: name.bytes });
     }
 
     fn call(&mut self, out: &mut Output, event: &Event<'_>) {
@@ -102,23 +112,34 @@ impl Unitrace {
         self.flows.calls.push(JoinedCall { key: key(event), span, bytes: None });
     }
 
-    /// Device and stream of each lane. Those of a file that is cut before its names are told apart by their numbers.
-    fn places(&self, out: &mut Output) -> Vec<(DeviceId, i64)> {
+    /// The place of each lane. Those of a file that is cut before its names are told apart by their numbers.
+    fn places(&self, out: &mut Output) -> Vec<Place> {
         let mut lanes: Vec<(&LaneKey, u32)> = self.lanes.iter().map(|(key, lane)| (key, *lane)).collect();
         crate::ordering::sort_by_key(&mut lanes, |(_, lane)| *lane);
-        let mut engines = Names::default();
+        let (mut engines, mut devices, hosts) = (Names::default(), unitrace::Devices::default(), self.hosts(out));
         let place = |(key, _): (&LaneKey, u32)| {
-            let named = self.processes.get(&key.0).and_then(|process| unitrace::device(process));
-            let pid = String::from_utf8_lossy(&key.0);
-            let device = out.builder.device(named.unwrap_or(&pid), "");
+            let process = self.processes.get(&key.0).map(String::as_str).unwrap_or_default();
+            let device = devices.device(&mut out.builder, process);
+            let device = device.unwrap_or_else(|| out.builder.device(&String::from_utf8_lossy(&key.0), ""));
+            let rank = unitrace::rank(process);
             let engine = self.threads.get(key).map(|thread| unitrace::engine(thread));
             let stream = match engine {
                 Some(engine) => i64::from(engines.intern(engine).0),
                 None => number(&key.1).unwrap_or(-1),
             };
-            (device, stream)
+            let process = hosts.get(rank.unwrap_or_default()).copied().unwrap_or_default();
+            Place { device, stream, process, rank: rank.and_then(|rank| rank.parse().ok()) }
         };
-        lanes.into_iter().map(place).collect()
+        let places = lanes.into_iter().map(place).collect();
+        devices.name(&mut out.builder);
+        places
+    }
+
+    /// The process of each rank. Calls were read before the names, so that it is known.
+    fn hosts(&self, out: &mut Output) -> BTreeMap<&str, ProcessId> {
+        let hosts = self.processes.iter().filter(|(_, name)| unitrace::is_host(name));
+        let pid = |pid: &[u8]| number(pid).unwrap_or(-1);
+        hosts.map(|(key, name)| (unitrace::rank(name).unwrap_or_default(), out.builder.process(pid(key), ""))).collect()
     }
 }
 
@@ -165,6 +186,47 @@ mod tests {
         assert_eq!((trace.bytes.as_slice(), problems(&trace)), (&[(1, 4_096)][..], vec![]));
         assert_eq!((trace.processes.len(), trace.processes[0].pid, trace.threads[0].tid), (1, 11, 12));
         assert!(!format!("{trace:?}").contains("zorblax"), "the host's name is private");
+    }
+
+    /// Each rank counts its flows from the same number, on a GPU of its own with the number 0.
+    #[test]
+    fn ranks_have_devices_processes_and_launches_of_their_own() {
+        let of_rank = |rank: i64| {
+            let (host, device) = (11 + rank, 4_294_967_295 - rank * 8_192);
+            [
+                format!(
+                    r#"{{"ph": "X", "tid": {host}, "pid": {host}, "name": "zeCommandListAppendLaunchKernel", "cat": "cpu_op", "ts": 100, "dur": 5}}"#
+                ),
+                format!(
+                    r#"{{"ph": "s", "tid": {host}, "pid": {host}, "cat": "Flow_H2D_7_{rank}", "ts": 101, "id": 7}}"#
+                ),
+                format!(
+                    r#"{{"ph": "X", "tid": {device}, "pid": {device}, "name": "gemm", "cat": "gpu_op", "ts": 110, "dur": 40, "args": {{"id": "7"}}}}"#
+                ),
+                format!(
+                    r#"{{"ph": "M", "name": "process_name", "pid": {host}, "ts": 1, "args": {{"name": "RANK {rank} HOST<zorblax>"}}}}"#
+                ),
+                format!(
+                    r#"{{"ph": "M", "name": "process_name", "pid": {device}, "ts": 1, "args": {{"name": "RANK {rank} DEVICE<zorblax>0:{rank}9:0:0 #0"}}}}"#
+                ),
+            ]
+        };
+        let events = [of_rank(0), of_rank(1)].concat();
+        let trace = read(&events.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut ops: Vec<_> = trace
+            .gpu_ops
+            .iter()
+            .zip(trace.gpu_ops.launches())
+            .map(|(op, launch)| {
+                let pid = trace.processes[op.process.0 as usize].pid;
+                let call = trace.calls.get(launch.unwrap().0 as usize).unwrap();
+                let caller = trace.threads[call.thread.0 as usize].process;
+                (trace.devices[op.device.0 as usize].id.clone(), pid, trace.processes[caller.0 as usize].pid)
+            })
+            .collect();
+        ops.sort();
+        assert_eq!(ops, [("[rank 0] 0".to_owned(), 11, 11), ("[rank 1] 0".to_owned(), 12, 12)]);
+        assert!(!format!("{trace:?}").contains("zorblax"));
     }
 
     #[test]

@@ -3,11 +3,13 @@
 //!
 //! A file is a list of packets, each read when it is whole and then dropped. What later packets refer to is kept: per sequence the
 //! interned names, the default clock and track and the last time of a clock that counts from packet to packet (`sequences`),
-//! and of all the tracks and the open slices. Packets are not in the order of time. A file of several traces, one after the other, is
-//! one trace. Cost: O(bytes); memory for the names, the tracks, the open slices and the rows.
+//! and of all the tracks and the open slices. Packets are not in the order of time. A file may be the traces of several machines, one
+//! after the other (`machines`). Cost: O(bytes); memory for the names, the tracks, the open slices and the rows.
 //!
 //! A slice whose track is not described yet waits for the end of the file: descriptors come first, but nothing says that they must.
 
+pub(crate) mod inflate;
+mod machines;
 mod rows;
 mod sequences;
 mod slices;
@@ -19,25 +21,26 @@ use super::protobuf::{Broken, Damaged, Message, MessageSplitter, Value, first_me
 use super::stream_reader::StreamReader;
 use crate::trace::{ProblemKind, Trace};
 use crate::{Error, Result};
-use flate2::{Decompress, FlushDecompress, Status};
+use inflate::Inflater;
+use machines::Clues;
 use rows::Rows;
 use sequences::{Sequence, Stamp};
-use slices::{Slices, Taken, TrackEvent};
+use slices::{Slices, Taken, Track, TrackEvent};
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
 /// The fields of a packet.
-mod packet {
+pub(crate) mod packet {
     pub(super) const CLOCK_SNAPSHOT: u32 = 6;
     pub(super) const TIMESTAMP: u32 = 8;
-    pub(super) const SEQUENCE: u32 = 10;
+    pub(crate) const SEQUENCE: u32 = 10;
     pub(super) const TRACK_EVENT: u32 = 11;
-    pub(super) const INTERNED: u32 = 12;
-    pub(super) const FLAGS: u32 = 13;
-    pub(super) const STATE_CLEARED: u32 = 41;
+    pub(crate) const INTERNED: u32 = 12;
+    pub(crate) const FLAGS: u32 = 13;
+    pub(crate) const STATE_CLEARED: u32 = 41;
     pub(super) const PREVIOUS_DROPPED: u32 = 42;
-    pub(super) const COMPRESSED: u32 = 50;
+    pub(crate) const COMPRESSED: u32 = 50;
     pub(super) const RENDER_STAGE: u32 = 53;
     pub(super) const CLOCK: u32 = 58;
     pub(super) const DEFAULTS: u32 = 59;
@@ -45,6 +48,10 @@ mod packet {
     pub(super) const FIRST_OF_SEQUENCE: u32 = 87;
     /// Packets that are compressed with zstd.
     pub(super) const ZSTD: u32 = 133;
+    /// The id of the trace.
+    pub(super) const TRACE_ID: u32 = 89;
+    /// The bit of the flags that ends the interned names of a sequence.
+    pub(crate) const STATE_CLEARED_FLAG: u64 = 1;
     /// Fields with which packets begin; other files do not have them in a first field 1.
     pub(super) const KNOWN: [u32; 18] = [
         1,
@@ -65,12 +72,12 @@ mod packet {
         DEFAULTS,
         TRACK_DESCRIPTOR,
         79,
-        89,
+        TRACE_ID,
     ];
 }
 
 /// Whether a file with this beginning is a trace of Perfetto: its first field is a packet with known fields.
-pub(super) fn is_perfetto(head: &[u8]) -> bool {
+pub(crate) fn is_perfetto(head: &[u8]) -> bool {
     // A text may begin with an empty line, and the letters after it may look like fields.
     const FIRST_BYTES: usize = 64;
     let is_control = |byte: &u8| *byte < b' ' && !byte.is_ascii_whitespace();
@@ -109,20 +116,6 @@ struct Packets {
     packets: u64,
 }
 
-/// Unpacks compressed packets.
-#[derive(Debug)]
-struct Inflater {
-    inflate: Decompress,
-    output: Vec<u8>,
-}
-
-impl Default for Inflater {
-    fn default() -> Self {
-        const OUTPUT_BYTES: usize = 1 << 16;
-        Self { inflate: Decompress::new(true), output: vec![0; OUTPUT_BYTES] }
-    }
-}
-
 /// The parts of a packet that count.
 #[derive(Debug, Default)]
 struct Parts<'a> {
@@ -141,11 +134,11 @@ struct Parts<'a> {
     stage: Option<Message<'a>>,
     compressed: Option<Message<'a>>,
     is_zstd: bool,
+    trace_id: Option<Message<'a>>,
 }
 
 impl<'a> Parts<'a> {
     fn read(packet: Message<'a>) -> std::result::Result<Self, Damaged> {
-        const STATE_CLEARED_FLAG: u64 = 1;
         const NEEDS_STATE_FLAG: u64 = 2;
         let mut parts = Self::default();
         for field in packet.fields() {
@@ -156,7 +149,7 @@ impl<'a> Parts<'a> {
                 packet::CLOCK => parts.clock = Some(value.number()),
                 packet::SEQUENCE => parts.sequence = value.number(),
                 packet::FLAGS => {
-                    parts.is_cleared |= value.number() & STATE_CLEARED_FLAG != 0;
+                    parts.is_cleared |= value.number() & packet::STATE_CLEARED_FLAG != 0;
                     parts.needs_state = value.number() & NEEDS_STATE_FLAG != 0;
                 }
                 packet::STATE_CLEARED => parts.is_cleared |= value.number() != 0,
@@ -170,6 +163,7 @@ impl<'a> Parts<'a> {
                 packet::RENDER_STAGE => parts.stage = message(),
                 packet::COMPRESSED => parts.compressed = message(),
                 packet::ZSTD => parts.is_zstd = true,
+                packet::TRACE_ID => parts.trace_id = message(),
                 _ => {}
             }
         }
@@ -220,9 +214,7 @@ impl StreamReader for PerfettoReader {
             );
             return Err(Error::refused(&label, why));
         }
-        if let Some((count, at)) = slices.left() {
-            rows.problem(ProblemKind::UnpairedSlice, count, at);
-        }
+        end_slices(&slices, &mut rows);
         rows.finish().ok_or_else(|| not_read(&label, Other::Perfetto))
     }
 }
@@ -240,11 +232,13 @@ impl Packets {
         if let Some(compressed) = parts.compressed.filter(|_| may_be_compressed) {
             return self.compressed(compressed);
         }
-        if parts.is_zstd {
+        if parts.is_zstd || parts.compressed.is_some() {
             return Err(Damaged { at: packet.at });
         }
-        if let Some(descriptor) = parts.descriptor {
-            self.rows.track(descriptor)?;
+        let described = parts.descriptor.map(Track::read).transpose()?;
+        self.find_machine(&parts, described.as_ref())?;
+        if let Some((id, track)) = described {
+            self.rows.track(id, track);
         }
         if parts.has_dropped && !parts.is_first {
             self.rows.problem(ProblemKind::UnreadableEvent, 1, packet.at);
@@ -282,45 +276,40 @@ impl Packets {
         }
     }
 
-    /// Reads packets that the service compressed with zlib, a part at a time. The buffers are used again for each: a file may have
-    /// millions of short ones.
+    /// Begins the next machine if this packet is not of the last one.
+    fn find_machine(
+        &mut self,
+        parts: &Parts<'_>,
+        described: Option<&(u64, Track)>,
+    ) -> std::result::Result<(), Damaged> {
+        let clues = Clues {
+            start_ns: parts.snapshot.map(machines::start_ns).transpose()?.flatten(),
+            trace: parts.trace_id.map(machines::trace_id).transpose()?,
+            has_content: described.is_some() || parts.event.is_some() || parts.stage.is_some(),
+            has_other_process: described.is_some_and(|(id, track)| self.rows.has_other_process(*id, track)),
+        };
+        if let Some(place) = self.rows.machines.next(clues) {
+            self.rows.take_waiting();
+            end_slices(&self.slices, &mut self.rows);
+            self.slices = Slices::default();
+            self.rows.begin_machine(place);
+        }
+        Ok(())
+    }
+
+    /// Reads packets that the service compressed. The buffers are used again for each: a file may have millions of short ones.
     fn compressed(&mut self, message: Message<'_>) -> std::result::Result<(), Damaged> {
         let mut inflater = self.inflater.take().unwrap_or_default();
-        let result = self.inflate(message, &mut inflater);
+        let result = inflater.each_packet(message, &mut |inner| self.packet(inner, false));
         self.inflater = Some(inflater);
         result
     }
+}
 
-    fn inflate(
-        &mut self,
-        message: Message<'_>,
-        Inflater { inflate, output }: &mut Inflater,
-    ) -> std::result::Result<(), Damaged> {
-        /// Few bytes can claim and fill a packet of any length.
-        const MAX_INNER_BYTES: usize = 64 << 20;
-        inflate.reset(true);
-        let mut splitter = MessageSplitter::with_limit(MAX_INNER_BYTES);
-        loop {
-            let (read, written) = (inflate.total_in() as usize, inflate.total_out());
-            let rest = message.bytes.get(read..).unwrap_or_default();
-            let status = inflate.decompress(rest, output, FlushDecompress::None);
-            let part = output.get(..(inflate.total_out() - written) as usize).unwrap_or_default();
-            splitter.feed(part, &mut |number, inner| {
-                if number == 1 {
-                    // Places are in the compressed packet, as far as they are known.
-                    self.packet(Message { at: message.at, ..inner }, false);
-                }
-            });
-            if splitter.is_damaged() {
-                return Err(Damaged { at: message.at });
-            }
-            let has_stalled = part.is_empty() && inflate.total_in() as usize == read;
-            match status {
-                Ok(Status::StreamEnd) if splitter.finish().is_none() => return Ok(()),
-                Ok(Status::Ok | Status::BufError) if !has_stalled => {}
-                _ => return Err(Damaged { at: message.at }),
-            }
-        }
+/// Counts the slices that do not end.
+fn end_slices(slices: &Slices, rows: &mut Rows) {
+    if let Some((count, at)) = slices.left() {
+        rows.problem(ProblemKind::UnpairedSlice, count, at);
     }
 }
 

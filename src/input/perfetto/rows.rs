@@ -7,10 +7,12 @@
 //! | unitrace | category `gpu_op` | the track's process `DEVICE<host>29:0:0 #0`, its thread `... L0 Engine<0,0>` |
 //! | Proton | category `kernel` on a track `GPU Stream 7`, but for its own kernel `<metric>` | no device |
 
+use super::machines::Machines;
 use super::sequences::{List, Sequence};
 use super::slices::{Notes, Slice, Track, last_number};
 use super::vocabulary::Category;
 use crate::input::Detail;
+use crate::input::machines::on_machine;
 use crate::input::protobuf::{Damaged, Message};
 use crate::input::rocm::{copy_name, kernel_name};
 use crate::input::torch::is_stored_call;
@@ -20,7 +22,7 @@ use crate::trace::{
     ProblemKind, ProcessId, Span, ThreadId, Trace, TraceBuilder, is_plausible,
 };
 use foldhash::fast::RandomState;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 type Read<T> = std::result::Result<T, Damaged>;
 
@@ -49,10 +51,16 @@ pub(super) struct Rows {
     range_names: HashMap<NameId, NameId, RandomState>,
     /// Notes by call stack of Proton.
     stacks: HashMap<NameId, Option<u32>, RandomState>,
-    /// Devices by the number of the GPU.
-    devices: HashMap<u64, DeviceId, RandomState>,
+    /// The machine of the rows that are read.
+    pub(super) machines: Machines,
+    /// Devices by the place of their machine and the number of the GPU.
+    devices: HashMap<(usize, u64), DeviceId, RandomState>,
+    /// Those of unitrace, whose names say their machine.
+    engine_devices: unitrace::Devices,
     /// Streams of unitrace by the name of their engine or queue.
     engines: Names,
+    /// Pids of the processes of unitrace by their rank.
+    pid_of_rank: BTreeMap<String, i64>,
     code: PackedCode,
 }
 
@@ -94,8 +102,11 @@ impl Rows {
             call_names: HashMap::default(),
             range_names: HashMap::default(),
             stacks: HashMap::default(),
+            machines: Machines::default(),
             devices: HashMap::default(),
+            engine_devices: unitrace::Devices::default(),
             engines: Names::default(),
+            pid_of_rank: BTreeMap::new(),
             code: if detail == Detail::Host { PackedCode::default() } else { PackedCode::too_long() },
         }
     }
@@ -118,9 +129,25 @@ impl Rows {
         self.problem(ProblemKind::UnknownCategory, 1, at);
     }
 
-    pub(super) fn track(&mut self, descriptor: Message<'_>) -> Read<()> {
-        let (id, track) = Track::read(descriptor)?;
-        // A later descriptor, such as that of a second trace in the file, may say less.
+    /// Whether this description of a track names another process than the one before.
+    pub(super) fn has_other_process(&self, id: u64, track: &Track) -> bool {
+        let known = self.tracks.get(&id).and_then(|known| known.pid);
+        known.zip(track.pid).is_some_and(|(known, pid)| known != pid)
+    }
+
+    /// Begins the rows of a machine. Its tracks are others, although they may have the ids of those before.
+    pub(super) fn begin_machine(&mut self, place: usize) {
+        self.machines.begin(place);
+        self.tracks.clear();
+        self.places.clear();
+        self.pid_of_rank.clear();
+    }
+
+    pub(super) fn track(&mut self, id: u64, track: Track) {
+        if let (true, Some(pid)) = (unitrace::is_host(&track.name), track.pid) {
+            self.pid_of_rank.insert(unitrace::rank(&track.name).unwrap_or_default().to_owned(), pid);
+        }
+        // A later descriptor may say less.
         let known = self.tracks.entry(id).or_default();
         let merged = Track {
             parent: track.parent.or(known.parent),
@@ -132,7 +159,20 @@ impl Rows {
             *known = merged;
             self.changes += 1;
         }
-        Ok(())
+    }
+
+    /// Takes the slices whose tracks were not described before.
+    pub(super) fn take_waiting(&mut self) {
+        for slice in std::mem::take(&mut self.waiting) {
+            self.row(&slice);
+        }
+    }
+
+    fn process(&mut self, pid: i64) -> ProcessId {
+        match self.machines.current() {
+            0 => self.builder.process(pid, ""),
+            place => self.builder.process(pid, &on_machine(place, "")),
+        }
     }
 
     /// Takes a whole slice.
@@ -160,9 +200,15 @@ impl Rows {
         }
         let (own, root) = (own.clone(), root.clone());
         let lane = self.lane(&own, &root);
-        // unitrace gives a device a pid that no process has; the file has one process.
-        let is_engine = matches!(lane, Lane::Engine { .. });
-        let process = if is_engine { ProcessId::default() } else { self.builder.process(pid.unwrap_or(-1), "") };
+        // unitrace gives a device a pid that no process has: its ops are those of the process of its rank.
+        let process = match lane {
+            Lane::Engine { .. } => {
+                let rank = unitrace::rank(&root.name).unwrap_or_default();
+                let pid = self.pid_of_rank.get(rank).or_else(|| self.pid_of_rank.values().next()).copied();
+                pid.map_or_else(ProcessId::default, |pid| self.process(pid))
+            }
+            _ => self.process(pid.unwrap_or(-1)),
+        };
         let thread = if matches!(lane, Lane::Host | Lane::UnitraceHost) {
             let tid = own.tid.or_else(|| last_number(own.name.as_bytes()).and_then(|tid| i64::try_from(tid).ok()));
             self.builder.thread(process, tid.unwrap_or(-1))
@@ -176,9 +222,9 @@ impl Rows {
 
     /// What a track of these names shows. The host's name is in the name of unitrace's processes, and private.
     fn lane(&mut self, own: &Track, root: &Track) -> Lane {
-        if let Some(number) = unitrace::device(&root.name) {
+        if let Some(device) = self.engine_devices.device(&mut self.builder, &root.name) {
             let stream = i64::from(self.engines.intern(unitrace::engine(&own.name)).0);
-            return Lane::Engine { device: self.builder.device(number, ""), stream };
+            return Lane::Engine { device, stream };
         }
         if unitrace::is_host(&root.name) {
             return Lane::UnitraceHost;
@@ -239,8 +285,25 @@ impl Rows {
     }
 
     fn device(&mut self, number: u64) -> DeviceId {
-        let builder = &mut self.builder;
-        *self.devices.entry(number).or_insert_with(|| builder.device(&number.to_string(), ""))
+        let (builder, place) = (&mut self.builder, self.machines.current());
+        *self.devices.entry((place, number)).or_insert_with(|| match place {
+            0 => builder.device(&number.to_string(), ""),
+            place => builder.device(&on_machine(place, &number.to_string()), ""),
+        })
+    }
+
+    /// Says where the devices and processes of the first machine are, if there are several machines.
+    fn name_first_machine(&mut self) {
+        if self.machines.count() == 1 {
+            return;
+        }
+        let trace = &mut self.builder.trace;
+        for ((place, _), device) in &self.devices {
+            let device = trace.devices.get_mut(device.0 as usize).filter(|_| *place == 0);
+            device.into_iter().for_each(|device| device.id = on_machine(0, &device.id));
+        }
+        let first = trace.processes.iter_mut().filter(|process| process.name.is_empty());
+        first.for_each(|process| process.name = on_machine(0, ""));
     }
 
     fn dispatch(&mut self, slice: &Slice) {
@@ -278,7 +341,9 @@ impl Rows {
 
     fn unitrace_op(&mut self, slice: &Slice) {
         let Some((start, duration)) = self.times(slice, ProblemKind::ImpossibleDuration) else { return };
-        let Lane::Engine { device, stream } = self.place(slice.track).lane else { return self.unknown(slice.at) };
+        let Place { lane: Lane::Engine { device, stream }, process, .. } = self.place(slice.track) else {
+            return self.unknown(slice.at);
+        };
         let text = slice.name.map(|name| self.texts.get(name).to_owned()).unwrap_or_default();
         let OpName { kind, bytes, .. } = OpName::read(&text);
         let op = GpuOp {
@@ -287,7 +352,7 @@ impl Rows {
             name: self.op_name(kind, slice.name, slice.at, &|name| OpName::read(name).name.to_owned()),
             device,
             stream,
-            process: ProcessId::default(),
+            process,
             kind,
         };
         self.builder.trace.gpu_ops.push(op, id(slice.flow));
@@ -306,7 +371,7 @@ impl Rows {
             start,
             duration,
             name: self.op_name(OpKind::Kernel, slice.name, slice.at, &str::to_owned),
-            device: self.builder.device("0", ""),
+            device: self.device(0),
             stream,
             process: place.process,
             kind: OpKind::Kernel,
@@ -411,7 +476,7 @@ impl Rows {
             name: self.op_name(kind, name, at, &str::to_owned),
             device: self.device(stage.gpu),
             stream: stage.stream.unwrap_or(-1),
-            process: self.builder.process(stage.pid.unwrap_or(-1), ""),
+            process: self.process(stage.pid.unwrap_or(-1)),
             kind,
         };
         self.builder.trace.gpu_ops.push(op, id(stage.correlation));
@@ -426,9 +491,7 @@ impl Rows {
 
     /// The trace; `None` if no event is of a profiler of GPUs.
     pub(super) fn finish(mut self) -> Option<Trace> {
-        for slice in std::mem::take(&mut self.waiting) {
-            self.row(&slice);
-        }
+        self.take_waiting();
         self.builder.trace.format = self.writer?;
         let shortened = self.texts.shortened();
         if shortened > 0 {
@@ -437,10 +500,10 @@ impl Rows {
         if self.builder.trace.processes.is_empty() {
             self.builder.process(-1, "");
         }
-        if self.detail == Detail::Host && (!self.code.is_empty() || self.code.is_too_long()) {
-            let threads = 0..u32::try_from(self.builder.trace.threads.len()).unwrap_or(u32::MAX);
-            self.code.set_threads(threads.map(|thread| Some(ThreadId(thread))).collect());
-            self.builder.trace.packed_code = Some(Box::new(self.code));
+        self.name_first_machine();
+        self.engine_devices.name(&mut self.builder);
+        if self.detail == Detail::Host {
+            self.builder.set_packed_code(self.code);
         }
         Some(self.builder.finish())
     }

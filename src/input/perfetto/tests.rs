@@ -121,6 +121,31 @@ fn chunks_and_descriptors_at_the_end_do_not_change_the_ops() {
     assert_eq!(ops(&read(&trace_of(&packets))), ops(&whole));
 }
 
+/// The clocks say when a machine was started; a snapshot may come again.
+#[test]
+fn traces_of_two_machines_one_after_the_other_have_gpus_and_processes_of_their_own() {
+    let clock = |id, time| message().number(1, id).number(2, time);
+    let snapshot = |start: i64| message().message(6, message().message(1, clock(1, start + 7)).message(1, clock(6, 7)));
+    let of_machine = |start: i64| [vec![snapshot(start)], rocprof(), vec![snapshot(start + 1_000)]].concat();
+    let devices = |packets: &[Writer]| {
+        let trace = read(&trace_of(packets));
+        let processes: Vec<String> = trace.processes.iter().map(|process| process.name.clone()).collect();
+        let mut devices: Vec<String> = trace.devices.iter().map(|device| device.id.clone()).collect();
+        devices.sort();
+        (devices, processes, trace.gpu_ops.launches().flatten().count())
+    };
+    let [one, other] = [1 << 60, 1 << 61];
+    let two = ["[machine 1] 4", "[machine 1] 5", "[machine 2] 4", "[machine 2] 5"].map(str::to_owned).to_vec();
+    let names = ["[machine 1]", "[machine 2]"].map(str::to_owned).to_vec();
+    assert_eq!(devices(&[of_machine(one), of_machine(other)].concat()), (two.clone(), names.clone(), 4));
+    assert_eq!(devices(&[of_machine(one), of_machine(one)].concat()).0, ["4", "5"], "two traces of one machine");
+    // Without the start of the machine, the id of the trace tells.
+    let id = |id| message().message(89, message().number(1, id));
+    let of_trace = |number| [vec![id(number)], rocprof()].concat();
+    assert_eq!(devices(&[of_trace(1), of_trace(2)].concat()), (two, names, 4));
+    assert_eq!(devices(&[of_trace(1), of_trace(1)].concat()).0, ["4", "5"]);
+}
+
 #[test]
 fn interned_texts_belong_to_their_sequence_until_it_is_cleared() {
     let names = |id: i64, name: &str| message().message(2, message().number(1, id).bytes(2, name));
