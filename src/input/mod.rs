@@ -66,9 +66,9 @@ mod machines;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
 pub mod nsys;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
-mod perfetto;
+pub(crate) mod perfetto;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
-mod protobuf;
+pub(crate) mod protobuf;
 #[cfg(not(target_arch = "wasm32"))]
 mod reader_thread;
 #[cfg(any(not(target_arch = "wasm32"), feature = "full"))]
@@ -89,6 +89,8 @@ pub use gunzip::Unpacker;
 pub(crate) use sniff::too_large_to_gunzip;
 pub use sniff::{NVLINK_SERIES_HEADER, nsys_rep_error};
 pub(crate) use streams::is_proton_tree;
+#[cfg(not(target_arch = "wasm32"))]
+pub(crate) use xla::is_xspace;
 
 use crate::trace::{ProblemKind, Trace};
 use crate::{Error, Result};

@@ -12,7 +12,8 @@ mod trace_viewer;
 mod xspace;
 
 pub(super) use trace_viewer::reader as trace_viewer;
-pub(super) use xspace::{XSpaceReader, is_xspace};
+pub(super) use xspace::XSpaceReader;
+pub(crate) use xspace::is_xspace;
 
 use super::rocm::kernel_name;
 use crate::trace::{GpuOp, GraphReplay, NodeNote, OpKind, TraceBuilder};
@@ -127,12 +128,27 @@ impl<'a> Stats<'a> {
         }
     }
 
+    /// These stats, and for those that are missing the ones of `other`.
+    fn or(self, other: &Self) -> Self {
+        Self {
+            kernel: self.kernel.or(other.kernel),
+            copy: self.copy.or(other.copy),
+            set: self.set.or(other.set),
+            is_no_work: self.is_no_work || other.is_no_work,
+            is_whole_graph: self.is_whole_graph || other.is_whole_graph,
+            correlation: self.correlation.or(other.correlation),
+            graph: self.graph.or(other.graph),
+            step: self.step.or(other.step),
+            site: self.site.or(&other.site),
+        }
+    }
+
     /// What an event of this name on a line of a stream is. The profilers of NVIDIA and AMD tell it by the details; events
     /// without any have the names of CUPTI's or ROCm's records.
-    fn work(&self, name: &str) -> Work {
-        const NOT_WORK: [&str; 6] =
-            ["MemoryAlloc", "MemoryFree", "MemoryReserve", "MemoryRelease", "Synchronization", "MemoryResidency"];
-        let starts = |words: [&str; 2]| {
+    fn work(&self, name: &[u8]) -> Work {
+        const NOT_WORK: [&[u8]; 6] =
+            [b"MemoryAlloc", b"MemoryFree", b"MemoryReserve", b"MemoryRelease", b"Synchronization", b"MemoryResidency"];
+        let starts = |words: [&[u8]; 2]| {
             words.iter().any(|word| name.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word)))
         };
         match () {
@@ -141,8 +157,8 @@ impl<'a> Stats<'a> {
             () if self.set.is_some() => Work::Op(OpKind::Set),
             () if self.is_no_work || NOT_WORK.contains(&name) => Work::None,
             () if self.is_whole_graph => Work::WholeGraph,
-            () if starts(["memcpy", "copy"]) => Work::Op(OpKind::Copy),
-            () if starts(["memset", "fill"]) => Work::Op(OpKind::Set),
+            () if starts([b"memcpy", b"copy"]) => Work::Op(OpKind::Copy),
+            () if starts([b"memset", b"fill"]) => Work::Op(OpKind::Set),
             () => Work::Op(OpKind::Kernel),
         }
     }
@@ -155,7 +171,19 @@ enum Work {
     None,
 }
 
-impl Site<'_> {
+impl<'a> Site<'a> {
+    fn or(self, other: &Self) -> Self {
+        let text = |own: &'a [u8], other: &'a [u8]| if own.is_empty() { other } else { own };
+        Self {
+            hlo_op: text(self.hlo_op, other.hlo_op),
+            hlo_module: text(self.hlo_module, other.hlo_module),
+            path: text(self.path, other.path),
+            tf_op: text(self.tf_op, other.tf_op),
+            annotation: text(self.annotation, other.annotation),
+            category: text(self.category, other.category),
+        }
+    }
+
     /// The op of the program in words: `jit(step)/dot_general (gemm_fusion_dot.1)`, or `jit_step/loop_add_fusion` if XLA alone knows
     /// it; `None` if nothing is known. `text` takes the escapes of the file off.
     fn annotation(&self, text: &dyn Fn(&[u8]) -> Cow<'_, str>) -> Option<String> {
@@ -192,8 +220,8 @@ struct OpWriter {
 }
 
 impl OpWriter {
-    /// Adds a kernel, copy or set. `text` takes the escapes of the file off.
-    fn op(&mut self, builder: &mut TraceBuilder, op: GpuOp, stats: &Stats<'_>, text: &dyn Fn(&[u8]) -> Cow<'_, str>) {
+    /// Adds a kernel, copy or set.
+    fn op(builder: &mut TraceBuilder, op: GpuOp, stats: &Stats<'_>, note: Option<u32>) {
         builder.trace.gpu_ops.push(op, stats.correlation);
         if let Some(bytes) = stats.copy.or(stats.set).and_then(|details| Details(details).bytes()) {
             builder.set_bytes_of_last_op(bytes);
@@ -201,9 +229,7 @@ impl OpWriter {
         if let Some(config) = stats.kernel.and_then(|details| Details(details).launch_config()) {
             builder.set_launch_config_of_last_op(config);
         }
-        if let Some(note) = self.note(builder, &stats.site, text) {
-            builder.set_note_of_last_op(note);
-        }
+        note.into_iter().for_each(|note| builder.set_note_of_last_op(note));
     }
 
     fn whole_graph(builder: &mut TraceBuilder, op: &GpuOp, stats: &Stats<'_>) {
@@ -212,6 +238,7 @@ impl OpWriter {
         builder.add_graph_replay(replay, stats.correlation);
     }
 
+    /// The note of a call site. `text` takes the escapes of the file off.
     fn note(
         &mut self,
         builder: &mut TraceBuilder,
@@ -319,10 +346,10 @@ mod tests {
     fn the_kind_of_an_op_follows_from_its_details_and_only_then_from_its_name() {
         let none = Stats::default();
         let kernel = Stats { kernel: Some(b""), ..none };
-        assert_eq!(kernel.work("copy_fusion"), Work::Op(OpKind::Kernel));
-        assert_eq!(Stats { copy: Some(b""), is_no_work: true, ..none }.work("x"), Work::Op(OpKind::Copy));
-        assert_eq!(Stats { is_no_work: true, ..none }.work("x"), Work::None);
-        assert_eq!(Stats { is_whole_graph: true, ..none }.work("CudaGraph"), Work::WholeGraph);
+        assert_eq!(kernel.work(b"copy_fusion"), Work::Op(OpKind::Kernel));
+        assert_eq!(Stats { copy: Some(b""), is_no_work: true, ..none }.work(b"x"), Work::Op(OpKind::Copy));
+        assert_eq!(Stats { is_no_work: true, ..none }.work(b"x"), Work::None);
+        assert_eq!(Stats { is_whole_graph: true, ..none }.work(b"CudaGraph"), Work::WholeGraph);
         for (name, work) in [
             ("MemcpyD2D", Work::Op(OpKind::Copy)),
             ("CopyHostToDevice", Work::Op(OpKind::Copy)),
@@ -331,7 +358,7 @@ mod tests {
             ("MemoryResidency", Work::None),
             ("gemm", Work::Op(OpKind::Kernel)),
         ] {
-            assert_eq!(none.work(name), work, "{name}");
+            assert_eq!(none.work(name.as_bytes()), work, "{name}");
         }
     }
 

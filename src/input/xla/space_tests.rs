@@ -166,6 +166,22 @@ fn ops_of_a_tpu_contain_others_and_have_the_category_of_their_name() {
 }
 
 #[test]
+fn stats_of_a_name_hold_for_its_events_unless_they_have_their_own() {
+    let metadata = message()
+        .number(1, 1)
+        .bytes(2, "fusion")
+        .message(5, reference(KERNEL_DETAILS, DETAILS))
+        .message(5, reference(HLO_OP, DOT));
+    let events = [event(1, 0, 5_000, &[]), event(1, 9_000, 5_000, &[message().number(1, HLO_OP).bytes(5, "add.2")])];
+    let plane = plane("/device:GPU:0", &[line(1, "Stream #1", 0, &events)], &[])
+        .message(4, message().number(1, 1).message(2, metadata));
+    let trace = read(&space(&[plane]));
+    let notes = [0, 1].map(|row| trace.node_notes.of_row(row).unwrap().annotation.clone());
+    assert_eq!(notes, ["dot.1", "add.2"]);
+    assert_eq!(trace.launch_configs.of_row(1).unwrap().grid, [8, 1, 1]);
+}
+
+#[test]
 fn chunks_do_not_change_the_trace() {
     let bytes = space(&[gpu(), host()]);
     let whole = read(&bytes);

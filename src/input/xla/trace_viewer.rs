@@ -111,7 +111,7 @@ impl TraceViewer {
 
     fn op(&mut self, out: &mut Output, event: &Event<'_>, (device, stream, is_tpu): (DeviceId, i64, bool)) {
         let (stats, name) = (stats(event), event.name());
-        let work = if is_tpu { Work::Op(OpKind::Kernel) } else { stats.work(&name) };
+        let work = if is_tpu { Work::Op(OpKind::Kernel) } else { stats.work(name.as_bytes()) };
         if work == Work::None {
             out.builder.trace.events.other += 1;
             return;
@@ -134,7 +134,8 @@ impl TraceViewer {
         if work == Work::WholeGraph {
             return OpWriter::whole_graph(&mut out.builder, &op, &stats);
         }
-        self.ops.op(&mut out.builder, op, &stats, &|raw| unescape(raw).into_owned().into());
+        let note = self.ops.note(&mut out.builder, &stats.site, &|raw| unescape(raw).into_owned().into());
+        OpWriter::op(&mut out.builder, op, &stats, note);
     }
 
     fn host_event(&mut self, out: &mut Output, event: &Event<'_>, thread: ThreadId) {

@@ -11,9 +11,8 @@
 //! A file may be the profiles of several machines one after the other, as protobuf merges messages. The planes of a machine have names
 //! of their own, and come before all other fields.
 
-use super::details::Details;
 use super::host::{HostEvent, HostWriter, MAX_STEP_NAME_BYTES};
-use super::{DeviceLine, MAX_SITE_BYTES, OpWriter, Plane, Stat, StatValue, Stats, Work, op_name};
+use super::{DeviceLine, MAX_SITE_BYTES, OpWriter, Plane, Site, Stat, StatValue, Stats, Work, op_name};
 use crate::input::Detail;
 use crate::input::id_table::IdTable;
 use crate::input::machines::on_machine;
@@ -29,7 +28,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 /// Whether a file with this beginning is an XSpace: its first field is a plane, whose name comes before all but its number.
-pub(in crate::input) fn is_xspace(head: &[u8]) -> bool {
+pub(crate) fn is_xspace(head: &[u8]) -> bool {
     const NAMES: [&[u8]; 6] = [b"/host:", b"/device:", b"Task Environment", b"#Chip", b"Host CPUs", b"Syscalls"];
     // The plane may be longer than the head.
     let Some((1, plane)) = first_message(head) else { return false };
@@ -130,8 +129,10 @@ struct EventName<'a> {
     /// The stats that hold for every event of the name.
     stats: Stats<'a>,
     op: Option<NameId>,
-    /// The name of a copy of unknown ends.
-    copy: Option<NameId>,
+    /// The name of its last copy, by what its details say.
+    copy: Option<(&'a [u8], NameId)>,
+    /// The note of its last call site. Most events of a name have one.
+    note: Option<(Site<'a>, Option<u32>)>,
     call: Option<HostEvent>,
     range: Option<HostEvent>,
 }
@@ -444,20 +445,13 @@ impl Space {
         Ok(())
     }
 
-    fn op(&mut self, line: &Line<'_>, lane: Lane, event: &Event<'_>, (tables, at): (&mut Tables<'_>, u64)) {
-        /// The names of records are shorter.
-        const MAX_WORK_BYTES: usize = 64;
+    fn op<'a>(&mut self, line: &Line<'_>, lane: Lane, event: &Event<'a>, (tables, at): (&mut Tables<'a>, u64)) {
         let (id, name) = match tables.events.get_mut(event.name) {
             Some(name) => (Some(event.name), name),
             None => (None, &mut tables.unknown),
         };
-        let mut stats = event.stats;
-        let work = if lane.is_tpu {
-            stats.site.category = name.stats.site.category;
-            Work::Op(OpKind::Kernel)
-        } else {
-            stats.work(&plain(beginning(name.name, MAX_WORK_BYTES)))
-        };
+        let stats = event.stats.or(&name.stats);
+        let work = if lane.is_tpu { Work::Op(OpKind::Kernel) } else { stats.work(name.name) };
         if work == Work::None {
             self.builder.trace.events.other += 1;
             return;
@@ -480,8 +474,11 @@ impl Space {
         if work == Work::WholeGraph {
             return OpWriter::whole_graph(&mut self.builder, &op, &stats);
         }
-        let name = name_of_op(&mut self.builder, (id, name), stats.copy, at);
-        self.ops.op(&mut self.builder, GpuOp { name, ..op }, &stats, &plain);
+        let op = GpuOp { name: name_of_op(&mut self.builder, (id, name), stats.copy, at), ..op };
+        let known = name.note.filter(|(site, _)| *site == stats.site).map(|(_, note)| note);
+        let note = known.unwrap_or_else(|| self.ops.note(&mut self.builder, &stats.site, &plain));
+        name.note = Some((stats.site, note));
+        OpWriter::op(&mut self.builder, op, &stats, note);
     }
 
     fn host_line<'a>(&mut self, message: Message<'a>, tables: &mut Tables<'a>) -> Read<()> {
@@ -509,9 +506,10 @@ impl Space {
             return self.problem(ProblemKind::HostRowWithoutTime, at);
         };
         let name = tables.events.get_mut(event.name).unwrap_or(&mut tables.unknown);
-        let correlation = event.stats.correlation;
+        let stats = event.stats.or(&name.stats);
+        let correlation = stats.correlation;
         let own;
-        let found = match (event.stats.step, correlation) {
+        let found = match (stats.step, correlation) {
             (Some(number), _) => {
                 own = HostWriter::step(&mut self.builder, &plain(beginning(name.name, MAX_STEP_NAME_BYTES)), number);
                 &own
@@ -548,10 +546,10 @@ fn name_of_plane(plane: Message<'_>) -> Read<Cow<'_, str>> {
 }
 
 /// The name of an op; counts one that the plane lacks. Names of TPU ops are lines of HLO, so their short form is taken.
-fn name_of_op(
+fn name_of_op<'a>(
     builder: &mut TraceBuilder,
-    (id, name): (Option<u64>, &mut EventName<'_>),
-    copy: Option<&[u8]>,
+    (id, name): (Option<u64>, &mut EventName<'a>),
+    copy: Option<&'a [u8]>,
     at: u64,
 ) -> NameId {
     let Some(id) = id else {
@@ -566,9 +564,15 @@ fn name_of_op(
         });
     }
     let names = &mut builder.trace.names;
-    if let Some(ends) = copy.and_then(|details| Details(details).copy_name()) {
-        return names.intern(&ends);
+    let Some(details) = copy else {
+        return *name.op.get_or_insert_with(|| names.intern(&op_name(&plain(raw), copy)));
+    };
+    if let Some((known, id)) = name.copy
+        && known == details
+    {
+        return id;
     }
-    let known = if copy.is_some() { &mut name.copy } else { &mut name.op };
-    *known.get_or_insert_with(|| names.intern(&op_name(&plain(raw), copy)))
+    let id = names.intern(&op_name(&plain(raw), copy));
+    name.copy = Some((details, id));
+    id
 }
