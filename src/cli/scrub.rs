@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// that are not public. Names of public kernels and frameworks stay.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// A trace: JSON or CSV, gzipped or not, or a SQLite export.
+    /// A trace: JSON, CSV, a Perfetto trace or an XLA profile, gzipped or not, or a SQLite export.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The copy, packed like the trace.

@@ -10,7 +10,7 @@ use std::path::Path;
 /// Parts of the secrets, in lower case.
 pub(crate) const SECRETS: [&str; 4] = ["zorblax", "k3yq9x7", "10.77.66.55", "aeb1f7c2"];
 /// The names of the traces: a name is a secret, too.
-pub(crate) const TRACES: [&str; 8] = [
+pub(crate) const TRACES: [&str; 10] = [
     "zorblax.json",
     "zorblax.json.gz",
     "zorblax.sqlite",
@@ -19,6 +19,8 @@ pub(crate) const TRACES: [&str; 8] = [
     "zorblax_results.json",
     "zorblax.rpd",
     "zorblax.db",
+    "zorblax.pftrace",
+    "zorblax.xplane.pb",
 ];
 
 /// A secret for each kind of private text.
@@ -55,6 +57,8 @@ pub(crate) fn write(folder: &Path) {
     std::fs::write(folder.join(TRACES[5]), rocprof_json().to_string()).unwrap();
     rpd(&folder.join(TRACES[6]));
     rocpd(&folder.join(TRACES[7]));
+    std::fs::write(folder.join(TRACES[8]), perfetto()).unwrap();
+    std::fs::write(folder.join(TRACES[9]), xla_profile()).unwrap();
     let rules = json!({"vllm": {"zorblax": {"gemm": "Project Zorblax (zorblax@zorblax.com)", "nccl": "K3yQ9x7w", ".*": "misc"}}});
     std::fs::write(folder.join("rules.json"), rules.to_string()).unwrap();
     std::fs::write(folder.join("phases.json"), json!({"zorblax phase": "Zorblax"}).to_string()).unwrap();
@@ -271,4 +275,99 @@ fn rocpd(path: &Path) {
         );
     }
     base.execute_batch(&script.replace("_U\"", "_zorblax\"")).unwrap();
+}
+
+/// Fields of protocol buffers.
+fn number(field: u32, value: usize) -> Vec<u8> {
+    [varint(field << 3), varint(value)].concat()
+}
+
+fn bytes(field: u32, value: impl AsRef<[u8]>) -> Vec<u8> {
+    [varint(field << 3 | 2), varint(value.as_ref().len()), value.as_ref().to_vec()].concat()
+}
+
+fn varint(value: impl TryInto<u64>) -> Vec<u8> {
+    let mut rest = value.try_into().ok().unwrap();
+    let mut out = Vec::new();
+    while rest >= 0x80 {
+        out.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+    out
+}
+
+/// As rocprofv3 writes it.
+fn perfetto() -> Vec<u8> {
+    let packet = |fields: &[Vec<u8>]| bytes(1, [fields.concat(), number(10, 1)].concat());
+    let text = |key: &str, value: &str| bytes(4, [bytes(10, key), bytes(6, value)].concat());
+    let note = |key: &str, value: usize| bytes(4, [bytes(10, key), number(4, value)].concat());
+    let process = [number(1, 50), bytes(2, "python"), bytes(2, "zorblax"), bytes(6, "python zorblax")].concat();
+    let track = |id: usize, name: &str| packet(&[bytes(60, [number(1, id), number(5, 1), bytes(2, name)].concat())]);
+    let mut packets = vec![
+        packet(&[bytes(33, "zorblax"), bytes(45, "zorblax-laptop")]),
+        packet(&[bytes(60, [number(1, 1), bytes(3, process)].concat())]),
+        track(2, "THREAD 1 (50) zorblax"),
+        track(3, "STREAM [ 3 ]"),
+    ];
+    let mut slice = |track: usize, category: &str, name: &str, (start, end): (usize, usize), notes: &[Vec<u8>]| {
+        let begin = [number(9, 1), number(11, track), bytes(22, category), bytes(23, name), notes.concat()].concat();
+        packets.push(packet(&[number(8, start), bytes(11, begin)]));
+        packets.push(packet(&[number(8, end), bytes(11, [number(9, 2), number(11, track)].concat())]));
+    };
+    for (index, word) in WORDS.iter().enumerate() {
+        let (start, id) = (1_000_000 + index * 1_000, note("corr_id", index + 1));
+        let call = [id.clone(), text("hostname", "zorblax-laptop"), text("note", "zorblax")];
+        slice(2, "hip_api", "hipLaunchKernel", (start - 50, start - 40), &call);
+        let kernel = [id, text("agent", "Agent-4"), note("stream_ID", 3), text(word, word)];
+        slice(3, "kernel_dispatch", word, (start, start + 900 - index * 60), &kernel);
+        slice(2, "marker_api", word, (start - 30, start + 700), &[]);
+    }
+    packets.concat()
+}
+
+/// As jax.profiler writes it.
+fn xla_profile() -> Vec<u8> {
+    const STATS: [&str; 6] = ["correlation_id", "kernel_details", "tf_op", "hostname", "hlo_proto", "zorblax"];
+    let entry = |id: usize, value: Vec<u8>| [number(1, id), bytes(2, [number(1, id), value].concat())].concat();
+    let line = |id: usize, name: &str, events: Vec<Vec<u8>>| {
+        bytes(3, [number(1, id), bytes(2, name), number(3, 5_000), events.concat()].concat())
+    };
+    let plane = |name: &str, lines: Vec<Vec<u8>>, names: Vec<String>| {
+        let names = (1..).zip(names).map(|(id, name)| {
+            bytes(
+                4,
+                entry(
+                    id,
+                    [bytes(2, name), bytes(3, "zorblax"), bytes(5, [number(1, 5), bytes(6, "zorblax")].concat())]
+                        .concat(),
+                ),
+            )
+        });
+        let stats = (1..).zip(STATS).map(|(id, name)| bytes(5, entry(id, bytes(2, name))));
+        let own = bytes(6, [number(1, 4), bytes(5, "zorblax-laptop")].concat());
+        let tables = names.chain(stats).collect::<Vec<_>>().concat();
+        bytes(1, [bytes(2, name), lines.concat(), tables, own].concat())
+    };
+    let event = |name: usize, start: usize, duration: usize, stats: &[Vec<u8>]| {
+        let stats = stats.iter().flat_map(|stat| bytes(4, stat)).collect();
+        bytes(4, [number(1, name), number(2, start * 1_000), number(3, duration * 1_000), stats].concat())
+    };
+    let (mut kernels, mut calls, mut host) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, word) in WORDS.iter().enumerate() {
+        let (name, start) = (index + 1, 1_000 + index * 1_000);
+        let id = [number(1, 1), number(4, name)].concat();
+        let details = [number(1, 2), bytes(5, "regs:32 grid:132,1,1 block:128,1,1")].concat();
+        let op = [number(1, 3), bytes(5, format!("jit(step)/{word}"))].concat();
+        kernels.push(event(name, start, 900 - index * 60, &[id.clone(), details, op]));
+        calls.push(event(WORDS.len() + 1, start - 50, 10, &[id]));
+        host.push(event(name, start - 40, 600, &[[number(1, 4), bytes(5, "zorblax-laptop")].concat()]));
+        host.push(event(WORDS.len() + 2, start - 45, 700, &[]));
+    }
+    let mut names: Vec<String> = WORDS.iter().map(|&word| word.to_owned()).collect();
+    let gpu = plane("/device:GPU:0", vec![line(7, "Stream #7(Kernel)", kernels)], names.clone());
+    names.extend(["cuLaunchKernel", "$/home/zorblax/zorblax.py:10 run"].map(str::to_owned));
+    let lines = vec![line(1, "zorblax/4711", calls), line(2, "python/139924567890123", host)];
+    let host = plane("/host:CPU", lines, names);
+    [gpu, host, bytes(2, "zorblax failed"), bytes(4, "zorblax-laptop")].concat()
 }

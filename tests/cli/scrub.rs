@@ -1,7 +1,7 @@
 //! `gpuprism scrub`: the copy contains nothing private, and its report has the same numbers.
 
 use super::private_traces::{self, SECRETS, TRACES};
-use crate::common::{directory, gpuprism, printed};
+use crate::common::{directory, gpuprism, printed, shared};
 use serde_json::Value;
 use std::io::Read;
 use std::path::Path;
@@ -93,11 +93,11 @@ fn the_doctor_counts_variables_of_the_environment_and_the_copy_has_none() {
 #[test]
 fn what_cannot_be_scrubbed_is_refused_in_a_sentence_and_leaves_no_file() {
     let folder = directory("scrub_refused");
-    std::fs::write(folder.join("a.pftrace"), b"\x0a\x00zorblax").unwrap();
+    std::fs::write(folder.join("a.nsys-rep"), b"\x0a\x00zorblax").unwrap();
     std::fs::write(folder.join("notes.txt"), "zorblax and no trace").unwrap();
     std::fs::write(folder.join("a.json"), r#"{"vllm": {"m": {"gemm": "gemm", ".*": "misc"}}}"#).unwrap();
     for (args, status, words) in [
-        (["scrub", "a.pftrace", "--out", "copy"], 1, "cannot scrub"),
+        (["scrub", "a.nsys-rep", "--out", "copy"], 1, "cannot scrub"),
         (["scrub", "notes.txt", "--out", "copy"], 1, "notes.txt"),
         (["scrub", "a.json", "--out", "copy"], 1, "not a trace"),
         (["scrub", "a.json", "--out", "a.json"], 2, "would replace the trace"),
@@ -110,4 +110,31 @@ fn what_cannot_be_scrubbed_is_refused_in_a_sentence_and_leaves_no_file() {
         );
     }
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 3);
+}
+
+/// Messages are kept in their order, so a report of the copy has the same numbers, and one of a cut file the same problems.
+#[test]
+#[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
+fn copies_of_recorded_protocol_buffers_give_the_same_report_also_if_they_are_cut() {
+    let folder = directory("scrub_protobuf");
+    for name in [
+        "perfetto/handmade_rocprofv3.pftrace",
+        "perfetto/handmade_torch_cupti.pftrace.gz",
+        "perfetto/handmade_unitrace.pftrace",
+        "perfetto/handmade_proton.pftrace",
+        "xla/handmade_h100_tpu.xplane.pb",
+        "xla/jax_mi350x_attention.xplane.pb",
+        "xla/gpu_multiworker.xplane.pb",
+    ] {
+        let bytes = std::fs::read(shared("more").join(name)).unwrap();
+        let file = name.rsplit('/').next().unwrap();
+        for length in [bytes.len(), bytes.len() - 7] {
+            std::fs::write(folder.join(file), &bytes[..length]).unwrap();
+            let copy = format!("copy.{file}");
+            printed(&folder, ["scrub", file, "--out", &copy]);
+            let args = ["report", "--format", "json"];
+            let (original, copied) = (report(&folder, file, &args), report(&folder, &copy, &args));
+            assert_eq!(numbers(&original), numbers(&copied), "{name}, {length} bytes");
+        }
+    }
 }

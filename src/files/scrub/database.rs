@@ -4,7 +4,7 @@
 //! Tables are written in the order of their rows. Tables with texts are read twice: first for the names of hosts and users. Needs the
 //! memory of one row.
 
-use super::json::JsonScrubber;
+use super::json::scrubbed_text;
 use super::removal::{Removal, is_environment, kind_of_key, kind_of_setting, kind_of_table};
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, Result, Row, Transaction, params_from_iter};
@@ -131,16 +131,6 @@ fn members(text: &[u8]) -> u64 {
         Ok(members) => members.len() as u64,
         Err(_) => 1,
     }
-}
-
-fn scrubbed_text(text: &str, removal: &mut Removal) -> String {
-    if !text.starts_with(['{', '[']) || serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
-        return removal.text(text).into_owned();
-    }
-    let (mut scrubber, mut out) = (JsonScrubber::default(), Vec::new());
-    scrubber.push(text.as_bytes(), removal, &mut out);
-    scrubber.finish(removal, &mut out);
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// The text of a cell; empty for other values.

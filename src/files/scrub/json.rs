@@ -65,7 +65,7 @@ impl JsonScrubber {
             State::Outside => {}
             State::Word => self.end_word(removal, out),
             State::Text | State::Escape if self.left_out.is_none() => {
-                out.extend(scrubbed_text(&self.unfinished, removal))
+                out.extend(scrubbed_string(&self.unfinished, removal))
             }
             State::Text | State::Escape => {}
         }
@@ -163,7 +163,7 @@ impl JsonScrubber {
                 removal.add(kind, 1);
                 out.extend_from_slice(b"\"\"");
             }
-            None => out.extend(scrubbed_text(&raw, removal)),
+            None => out.extend(scrubbed_string(&raw, removal)),
         }
     }
 }
@@ -173,12 +173,23 @@ fn is_of_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'+' | b'-' | b'_') || !byte.is_ascii()
 }
 
+/// A text of another format without its private words: the values in it, if the text is JSON.
+pub(super) fn scrubbed_text(text: &str, removal: &mut Removal) -> String {
+    if !text.starts_with(['{', '[']) || serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
+        return removal.text(text).into_owned();
+    }
+    let (mut scrubber, mut out) = (JsonScrubber::default(), Vec::new());
+    scrubber.push(text.as_bytes(), removal, &mut out);
+    scrubber.finish(removal, &mut out);
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 fn decoded(raw: &[u8]) -> Option<String> {
     serde_json::from_slice(raw).ok()
 }
 
 /// The text in quotes without private words.
-fn scrubbed_text(raw: &[u8], removal: &mut Removal) -> Vec<u8> {
+fn scrubbed_string(raw: &[u8], removal: &mut Removal) -> Vec<u8> {
     if let Some(text) = decoded(raw) {
         return match removal.text(&text) {
             Cow::Borrowed(_) => raw.to_vec(),

@@ -3,11 +3,14 @@
 //! in their places, so a report of the copy has the same numbers.
 //!
 //! The trace is read twice: first for the names of hosts and users, which may stand in texts before the member that tells them. The
-//! copy appears under its name only after it was written and read as a trace. Streams need the memory of one text.
+//! copy appears under its name only after it was written and read as a trace. Streams need the memory of one text, or of one outermost
+//! message.
 
 mod database;
+mod forms;
 mod json;
 mod lines;
+mod protobuf;
 mod removal;
 
 use super::database::{Database, MAGIC, detect};
@@ -15,11 +18,11 @@ use super::io::{CHUNK_BYTES, is_standard_input, label, read_full};
 use super::open::check_trace;
 use super::{Watch, watch};
 use crate::input::{Unpacker, nsys};
-use crate::trace::ProblemKind;
 use crate::{Error, Result};
 use flate2::{Compression, write::GzEncoder};
 use json::JsonScrubber;
 use lines::LineScrubber;
+use protobuf::ProtobufScrubber;
 use removal::Removal;
 use std::fs::File;
 use std::io::{BufWriter, Read, Seek, Write};
@@ -127,10 +130,11 @@ fn scrub_database(path: &Path, copy: &Path) -> Result<Scrubbed> {
     Ok(Scrubbed { removed: removal.counts(), is_damaged: false })
 }
 
-/// The scrubber of a text format.
+/// The scrubber of a format that is a stream.
 enum Scrubber {
     Json(JsonScrubber),
     Lines(LineScrubber),
+    Protobuf(ProtobufScrubber),
 }
 
 impl Scrubber {
@@ -141,9 +145,12 @@ impl Scrubber {
             let why = "a database, which cannot be scrubbed as a stream: save it as a file and give its path";
             return Err(Error::refused(name, why));
         }
+        if let Some(protobuf) = ProtobufScrubber::of(first_bytes) {
+            return Ok(Self::Protobuf(protobuf));
+        }
         if first_bytes.contains(&0) {
-            let why = "a format that gpuprism cannot scrub: it scrubs JSON, CSV and SQLite databases; share `gpuprism report --redact` \
-                       instead";
+            let why = "a format that gpuprism cannot scrub: it scrubs JSON, CSV, SQLite databases, XLA profiles and Perfetto traces; \
+                       share `gpuprism report --redact` instead";
             return Err(Error::refused(name, why));
         }
         Ok(match text.first() {
@@ -156,14 +163,18 @@ impl Scrubber {
         match self {
             Self::Json(json) => json.push(bytes, removal, out),
             Self::Lines(lines) => lines.push(bytes, removal, out),
+            Self::Protobuf(protobuf) => protobuf.push(bytes, removal, out),
         }
     }
 
-    fn finish(&mut self, removal: &mut Removal, out: &mut Vec<u8>) {
+    /// Scrubs what is left at the end of the file. Returns whether the file is damaged or cut, as far as this scrubber must know it.
+    fn finish(&mut self, removal: &mut Removal, out: &mut Vec<u8>) -> bool {
         match self {
             Self::Json(json) => json.finish(removal, out),
             Self::Lines(lines) => lines.finish(removal, out),
+            Self::Protobuf(protobuf) => return protobuf.finish(out),
         }
+        false
     }
 }
 
@@ -181,19 +192,19 @@ fn scrub_stream(input: &mut File, path: &Path, copy: &Path, watch: &dyn Watch) -
     removal.end_learning();
     input.rewind().map_err(failed)?;
     let mut output = Output::create(copy, magic == [0x1f, 0x8b])?;
-    let damage = push_all(input, path, &mut removal, watch, &mut |scrubbed| output.write(scrubbed))?;
+    let is_damaged = push_all(input, path, &mut removal, watch, &mut |scrubbed| output.write(scrubbed))?;
     output.finish()?;
-    Ok(Scrubbed { removed: removal.counts(), is_damaged: damage.is_some() })
+    Ok(Scrubbed { removed: removal.counts(), is_damaged })
 }
 
-/// Gives all unpacked bytes to a scrubber, and what it writes to `take`, which empties it. Returns the damage of the file.
+/// Gives all unpacked bytes to a scrubber, and what it writes to `take`, which empties it. Returns whether the file is damaged.
 fn push_all(
     input: &mut File,
     path: &Path,
     removal: &mut Removal,
     watch: &dyn Watch,
     take: &mut dyn FnMut(&mut Vec<u8>) -> Result<()>,
-) -> Result<Option<(ProblemKind, u64)>> {
+) -> Result<bool> {
     let name = label(path);
     let (mut unpacker, mut buffer, mut scrubbed) = (Unpacker::default(), vec![0; CHUNK_BYTES], Vec::new());
     let mut scrubber = None;
@@ -214,11 +225,9 @@ fn push_all(
         unpacker.push(buffer.get(..read).unwrap_or_default(), &mut push)?;
     }
     let damage = unpacker.finish(&mut push)?;
-    if let Some(scrubber) = &mut scrubber {
-        scrubber.finish(removal, &mut scrubbed);
-    }
+    let is_damaged = scrubber.is_some_and(|mut scrubber| scrubber.finish(removal, &mut scrubbed));
     take(&mut scrubbed)?;
-    Ok(damage)
+    Ok(is_damaged || damage.is_some())
 }
 
 /// The file that is written, packed or not.

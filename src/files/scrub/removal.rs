@@ -18,8 +18,10 @@ struct Rules {
     keys: Kinds,
     tables: Kinds,
     setting_rows: Kinds,
+    unread: String,
+    messages: BTreeMap<String, BTreeMap<String, String>>,
 }
-from_json!(Rules { environment, names, name_variables, name_settings, keys, tables, setting_rows });
+from_json!(Rules { environment, names, name_variables, name_settings, keys, tables, setting_rows, unread, messages });
 
 static RULES: LazyLock<Rules> = LazyLock::new(|| embedded(json::read(include_str!("../../../patterns/scrub.json"))));
 
@@ -39,6 +41,31 @@ pub(super) fn kind_of_table(table: &str) -> Option<&'static str> {
 /// The kind of a row with this name in a table of settings.
 pub(super) fn kind_of_setting(name: &str) -> Option<&'static str> {
     kind(&RULES.setting_rows, |part| name.contains(part))
+}
+
+/// The kind of parts that no reader needs.
+pub(super) fn kind_of_unread() -> &'static str {
+    &RULES.unread
+}
+
+/// The fields of messages of protocol buffers, by the name of the message.
+pub(super) fn messages() -> &'static BTreeMap<String, BTreeMap<String, String>> {
+    &RULES.messages
+}
+
+/// The kind with this title.
+pub(super) fn kind_titled(title: &str) -> Option<&'static str> {
+    RULES.keys.keys().find(|kind| *kind == title).map(String::as_str)
+}
+
+/// Whether a member or variable of this name is removed, or tells the name of a host or user.
+pub(super) fn is_private_key(key: &str) -> bool {
+    kind_of_key(key).is_some() || is_name(key)
+}
+
+/// Whether the values of a kind are names of hosts and users.
+pub(super) fn is_of_names(kind: &str) -> bool {
+    kind == RULES.names
 }
 
 /// Whether a kind of removed things is the variables of the environment.
@@ -83,6 +110,13 @@ impl Removal {
     pub(super) fn learn(&mut self, key: &str, value: &str) {
         if !self.has_learned && is_name(key) {
             self.mask.learn_name(value);
+        }
+    }
+
+    /// The name of a host or user.
+    pub(super) fn learn_name(&mut self, name: &str) {
+        if !self.has_learned {
+            self.mask.learn_name(name);
         }
     }
 
