@@ -14,6 +14,8 @@ pub(super) struct Call {
     pub(super) duration_ns: i64,
     /// The part of the visible time in which it runs and no kernel computes.
     pub(super) exposed_ns: i64,
+    /// The part of the whole call in which another kernel runs, whatever window is selected.
+    pub(super) hidden_ns: i64,
     /// How the rank's GPU spent the time since the previous communication call.
     pub(super) before: Preparation,
     /// Start and end of the part inside the window, relative to the start of the call; `None` if the call is outside.
@@ -31,6 +33,8 @@ pub(super) struct Preparation {
     pub(super) communication_ns: i64,
     /// Idle after the launch of the next op, or with an unknown launch.
     pub(super) other_idle_ns: i64,
+    /// At least one other kernel ran during the previous matched call; before the time that the other parts divide.
+    pub(super) hidden_ns: i64,
 }
 
 impl Call {
@@ -41,7 +45,9 @@ impl Call {
         before: Preparation,
     ) -> Self {
         let exposed_ns = exposed_ns.clamp(0, duration_ns);
-        Self { sequence, bytes, start_ns, duration_ns, exposed_ns, before, visible: Some((0, duration_ns)) }
+        let hidden_ns = duration_ns.saturating_sub(exposed_ns);
+        let visible = Some((0, duration_ns));
+        Self { sequence, bytes, start_ns, duration_ns, exposed_ns, hidden_ns, before, visible }
     }
 
     /// The visible part of the waiting until only this transfer remains.
@@ -65,12 +71,6 @@ impl Call {
     /// The visible duration; `None` if the call is outside the window.
     pub(super) fn visible_ns(&self) -> Option<i64> {
         self.visible.map(|(from, to)| to - from)
-    }
-
-    /// The share of its visible time in which no kernel computes.
-    pub(super) fn exposed_share(&self) -> f64 {
-        let visible_ns = self.visible_part_ns(0..self.duration_ns);
-        self.exposed_ns as f64 / visible_ns.max(self.exposed_ns).max(1) as f64
     }
 
     /// The visible part of a range of times relative to the start of the call.

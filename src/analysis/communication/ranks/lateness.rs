@@ -8,6 +8,10 @@
 //! without a common clock. A rank that arrives late spent more of this time on work, in other communication, or idle before
 //! its host launched. If these differences do not add up to the lateness, such as in the first collective of traces that begin
 //! at different moments, the traces do not show the cause of the rest.
+//!
+//! Compute may go on during a collective, as in the backward pass with buckets of gradients. Then a rank that came late to one
+//! collective is behind with its compute at the next one, too: the others did that work while they waited. Such work is no
+//! longer work, only later work. It is carried over, with the causes of the lateness at the previous collective.
 
 use super::call::{Call, Preparation};
 use super::matching::{OperationCalls, RankCall, last_of};
@@ -28,8 +32,8 @@ pub struct Delay {
     pub communication_ns: i64,
     /// The traces do not show the cause.
     pub unknown_ns: i64,
-    /// What the job takes less, at most, if this rank alone arrives with the one before it: the part of [`Delay::alone_ns`] of one
-    /// other rank in which that rank computes nothing, where it is shortest.
+    /// What the job takes less, at most, if this rank alone arrives with the one before it: [`Delay::alone_ns`] of one other
+    /// rank, in each collective at most the time in which that rank computes nothing, where it is shortest.
     pub gain_ns: i64,
     /// The part of it by [`Delay::host_late_ns`].
     pub gain_host_ns: i64,
@@ -50,18 +54,21 @@ impl Delay {
 struct Event {
     start_ns: i64,
     duration_ns: i64,
+    hidden_ns: i64,
     before: Preparation,
     matched: Option<usize>,
 }
 
 /// Returns the delays of the job's ranks.
 pub(super) fn delays(ranks: usize, operations: &[OperationCalls]) -> Vec<Delay> {
-    let preparations = preparations(ranks, operations);
+    let histories = histories(ranks, operations);
+    let excesses = excesses(operations, &histories);
+    let causes = causes(&histories, &excesses);
     let mut charges = vec![Charge::default(); ranks];
     let mut first = 0;
     for operation in operations {
         operation.for_each_match(&mut |calls| {
-            let own = preparations.get(first..first + calls.len()).unwrap_or_default();
+            let own = causes.get(first..first + calls.len()).unwrap_or_default();
             first += calls.len();
             charge(calls, own, &mut charges);
         });
@@ -69,12 +76,20 @@ pub(super) fn delays(ranks: usize, operations: &[OperationCalls]) -> Vec<Delay> 
     charges.into_iter().map(Charge::delay).collect()
 }
 
-/// The preparation of each matched call since the previous matched call of its rank, in the order of `for_each_match`.
-fn preparations(ranks: usize, operations: &[OperationCalls]) -> Vec<Preparation> {
+/// What the ranks did before their matched calls. Positions are those of `for_each_match`.
+struct Histories {
+    /// The matched calls of each rank, the first one first.
+    of_ranks: Vec<Vec<usize>>,
+    /// For each matched call: its rank's time since the previous one.
+    preparations: Vec<Preparation>,
+}
+
+fn histories(ranks: usize, operations: &[OperationCalls]) -> Histories {
     let mut events: Vec<Vec<Event>> = (0..ranks).map(|_| Vec::new()).collect();
     let mut matched = 0;
     let mut push = |rank: usize, call: &Call, matched: Option<usize>| {
-        let event = Event { start_ns: call.start_ns, duration_ns: call.duration_ns, before: call.before, matched };
+        let &Call { start_ns, duration_ns, hidden_ns, before, .. } = call;
+        let event = Event { start_ns, duration_ns, hidden_ns, before, matched };
         if let Some(events) = events.get_mut(rank) {
             events.push(event);
         }
@@ -91,23 +106,117 @@ fn preparations(ranks: usize, operations: &[OperationCalls]) -> Vec<Preparation>
     let mut preparations = vec![Preparation::default(); matched];
     for events in &mut events {
         ordering::sort_by_key(events, |event| event.start_ns);
-        let mut since = Preparation::default();
-        for event in events {
-            since.add(&event.before);
-            match event.matched {
-                Some(index) => {
-                    preparations.get_mut(index).into_iter().for_each(|own| *own = since);
-                    since = Preparation::default();
-                }
-                None => since.communication_ns = since.communication_ns.saturating_add(event.duration_ns),
+        prepare(events, &mut preparations);
+    }
+    let matched_of = |events: &Vec<Event>| events.iter().filter_map(|event| event.matched).collect();
+    Histories { of_ranks: events.iter().map(matched_of).collect(), preparations }
+}
+
+/// Adds up what a rank did from one matched call to the next.
+fn prepare(events: &[Event], preparations: &mut [Preparation]) {
+    let mut since = Preparation::default();
+    for event in events {
+        since.add(&event.before);
+        match event.matched {
+            Some(index) => {
+                preparations.get_mut(index).into_iter().for_each(|own| *own = since);
+                since = Preparation { hidden_ns: event.hidden_ns, ..Preparation::default() };
             }
+            None => since.communication_ns = since.communication_ns.saturating_add(event.duration_ns),
         }
     }
-    preparations
+}
+
+/// By how much a rank came later to a collective than the mean of the others, and what it did longer before.
+#[derive(Debug, Clone, Copy, Default)]
+struct Excess {
+    late_ns: f64,
+    /// By cause: the time that is new since the previous collective.
+    new_ns: [f64; CAUSES],
+    /// Work that the others did during the previous collective.
+    later_work_ns: f64,
+}
+
+/// The excess of each matched call.
+fn excesses(operations: &[OperationCalls], histories: &Histories) -> Vec<Excess> {
+    let mut excesses = Vec::with_capacity(histories.preparations.len());
+    for operation in operations {
+        operation.for_each_match(&mut |calls| {
+            let first = excesses.len();
+            let own = histories.preparations.get(first..first + calls.len()).unwrap_or_default();
+            let (mut all, mut all_ns) = (Preparation::default(), 0_i64);
+            own.iter().for_each(|own| all.add(own));
+            calls.iter().for_each(|(_, call)| all_ns = all_ns.saturating_add(call.duration_ns));
+            let others = calls.len().saturating_sub(1).max(1) as f64;
+            excesses.extend(calls.iter().zip(own).map(|((_, call), own)| {
+                let late_ns = all_ns.saturating_sub(call.duration_ns) as f64 / others - call.duration_ns as f64;
+                Excess::of(own, &all, others, late_ns)
+            }));
+        });
+    }
+    excesses
+}
+
+impl Excess {
+    /// `all` is the sum of the rank itself and of so many `others`.
+    fn of(own: &Preparation, all: &Preparation, others: f64, late_ns: f64) -> Self {
+        let excess = |value: fn(&Preparation) -> i64| {
+            let own_ns = value(own);
+            own_ns as f64 - value(all).saturating_sub(own_ns) as f64 / others
+        };
+        let work_ns = excess(|own| own.work_ns);
+        let later_work_ns = work_ns.min(-excess(|own| own.hidden_ns)).max(0.0);
+        let new_ns = [
+            excess(|own| own.host_late_ns),
+            work_ns - later_work_ns,
+            excess(|own| own.communication_ns),
+            excess(|own| own.other_idle_ns),
+        ];
+        Self { late_ns, new_ns, later_work_ns }
+    }
+
+    /// The causes of the lateness, as shares that add up to 1. `before` and its causes belong to the rank's previous collective.
+    fn causes(&self, before: Excess, causes_before: [f64; CAUSES]) -> [f64; CAUSES] {
+        let carried_ns = self.later_work_ns.min(before.late_ns).max(0.0);
+        // The rest is work that the rank could have done during the collective, to which it did not come late.
+        let [.., other_idle_ns] = self.new_ns;
+        let mut parts = self.new_ns;
+        if let Some(unknown) = parts.last_mut() {
+            *unknown = other_idle_ns + self.later_work_ns - carried_ns;
+        }
+        let longer = parts.iter().fold(carried_ns, |sum, part| sum + part);
+        let positive = parts.iter().fold(carried_ns, |sum, part| sum + part.max(0.0));
+        if self.late_ns <= 0.0 || longer <= 0.0 || positive <= 0.0 {
+            return UNKNOWN;
+        }
+        let explained = (longer / self.late_ns).min(1.0);
+        let mut shares = UNKNOWN.map(|unknown| unknown * (1.0 - explained));
+        for ((share, part), before) in shares.iter_mut().zip(parts).zip(causes_before) {
+            *share += explained * (part.max(0.0) + carried_ns * before) / positive;
+        }
+        shares
+    }
+}
+
+/// The causes of each matched call: those of its rank's calls one after the other, because lateness is carried over.
+fn causes(histories: &Histories, excesses: &[Excess]) -> Vec<[f64; CAUSES]> {
+    let mut causes = vec![UNKNOWN; excesses.len()];
+    for calls in &histories.of_ranks {
+        let (mut before, mut causes_before) = (Excess::default(), UNKNOWN);
+        for (excess, own) in calls.iter().filter_map(|call| Some((*excesses.get(*call)?, *call))) {
+            causes_before = excess.causes(before, causes_before);
+            before = excess;
+            causes.get_mut(own).into_iter().for_each(|own| *own = causes_before);
+        }
+    }
+    causes
 }
 
 /// The number of causes: host, work, communication, unknown.
 const CAUSES: usize = 4;
+
+/// The shares if the traces show no cause.
+const UNKNOWN: [f64; CAUSES] = [0.0, 0.0, 0.0, 1.0];
 
 /// What one rank is charged with.
 #[derive(Debug, Clone, Copy, Default)]
@@ -120,58 +229,35 @@ struct Charge {
     gains_ns: [f64; CAUSES],
 }
 
-/// Charges the waiting in one collective to the rank that arrives last; to none if several arrive last together.
-fn charge(calls: &[RankCall], preparations: &[Preparation], charges: &mut [Charge]) {
+/// Charges the waiting in one collective to the rank that arrives last; to none if several arrive last together. `causes` are
+/// those of each call.
+fn charge(calls: &[RankCall], causes: &[[f64; CAUSES]], charges: &mut [Charge]) {
     let Some(last) = last_of(calls) else { return };
-    let Some(((rank, call), own)) = calls.get(last).zip(preparations.get(last)) else { return };
-    let others = || calls.iter().zip(preparations).enumerate().filter(|(index, _)| *index != last);
-    let Some(next_ns) = others().map(|(_, ((_, call), _))| call.duration_ns).min() else { return };
-    let (mut total_ns, mut alone_ns, mut late_ns) = (0_i64, 0_i64, 0.0);
-    let (mut count, mut prepared, mut gain_ns) = (0.0, Preparation::default(), f64::INFINITY);
-    for (_, ((_, other), preparation)) in others() {
+    let Some(((rank, call), shares)) = calls.get(last).zip(causes.get(last)) else { return };
+    let others = || calls.iter().enumerate().filter(|(index, _)| *index != last).map(|(_, (_, call))| *call);
+    let Some(next_ns) = others().map(|call| call.duration_ns).min() else { return };
+    let (mut total_ns, mut alone_ns, mut gain_ns) = (0_i64, 0_i64, i64::MAX);
+    for other in others() {
         total_ns = total_ns.saturating_add(other.waiting_ns(call.duration_ns));
         let for_all_ns = other.waiting_ns(call.duration_ns).saturating_sub(other.waiting_ns(next_ns));
         alone_ns = alone_ns.saturating_add(for_all_ns);
-        gain_ns = gain_ns.min(for_all_ns as f64 * other.exposed_share());
-        late_ns += other.duration_ns.saturating_sub(call.duration_ns) as f64;
-        count += 1.0;
-        prepared.add(preparation);
+        // If compute hides a part of the call, it would hide the transfer when that came earlier.
+        gain_ns = gain_ns.min(for_all_ns.min(other.exposed_ns));
     }
     let Some(charge) = charges.get_mut(*rank) else { return };
     charge.total_ns = charge.total_ns.saturating_add(total_ns);
     charge.alone_ns = charge.alone_ns.saturating_add(alone_ns);
-    let shares = own.shares_of_excess(&prepared, count, late_ns / count);
     charge.causes_ns.iter_mut().zip(shares).for_each(|(sum, share)| *sum += total_ns as f64 * share);
-    charge.gains_ns.iter_mut().zip(shares).for_each(|(sum, share)| *sum += gain_ns * share);
+    charge.gains_ns.iter_mut().zip(shares).for_each(|(sum, share)| *sum += gain_ns as f64 * share);
 }
 
 impl Preparation {
-    /// Splits a lateness into the causes; the shares add up to 1. `others` is the sum of `count` ranks that arrived earlier.
-    fn shares_of_excess(&self, others: &Self, count: f64, late_ns: f64) -> [f64; CAUSES] {
-        let excess = |value: fn(&Self) -> i64| value(self) as f64 - value(others) as f64 / count;
-        let parts = [
-            excess(|own| own.host_late_ns),
-            excess(|own| own.work_ns),
-            excess(|own| own.communication_ns),
-            excess(|own| own.other_idle_ns),
-        ];
-        let longer = parts.iter().fold(0.0, |sum, part| sum + part);
-        let positive = parts.iter().fold(0.0, |sum, part| sum + part.max(0.0));
-        if late_ns <= 0.0 || longer <= 0.0 || positive <= 0.0 {
-            return [0.0, 0.0, 0.0, 1.0];
-        }
-        let explained = (longer / late_ns).min(1.0);
-        let mut shares = parts.map(|part| explained * part.max(0.0) / positive);
-        let [_, _, _, unknown] = &mut shares;
-        *unknown += 1.0 - explained;
-        shares
-    }
-
     fn add(&mut self, more: &Self) {
         self.host_late_ns = self.host_late_ns.saturating_add(more.host_late_ns);
         self.work_ns = self.work_ns.saturating_add(more.work_ns);
         self.communication_ns = self.communication_ns.saturating_add(more.communication_ns);
         self.other_idle_ns = self.other_idle_ns.saturating_add(more.other_idle_ns);
+        self.hidden_ns = self.hidden_ns.saturating_add(more.hidden_ns);
     }
 }
 

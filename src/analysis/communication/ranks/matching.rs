@@ -200,7 +200,7 @@ pub(super) fn match_calls(group: &JobGroup, inputs: &[RankInput], rules: &Rules)
 fn preparation(log: &RankLog, call: usize) -> Preparation {
     let numbers = log.before.get(call * BEFORE_COLUMNS..).and_then(|rest| rest.first_chunk::<BEFORE_COLUMNS>());
     let [host_late_ns, other_idle_ns, work_ns] = numbers.copied().unwrap_or_default().map(|ns| ns.max(0));
-    Preparation { host_late_ns, work_ns, communication_ns: 0, other_idle_ns }
+    Preparation { host_late_ns, work_ns, other_idle_ns, ..Preparation::default() }
 }
 
 fn key(log: &RankLog, operation: i64, group: i64) -> Key {
