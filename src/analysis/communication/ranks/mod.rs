@@ -16,8 +16,8 @@
 //! - [`TimeParts`] do not overlap and add up exactly to the job's window, which is the longest window of a rank. Time in which only
 //!   communication runs is divided call by call in the proportion of waiting to transfer.
 //! - Waiting is charged to the rank that arrives last, and split by what that rank did since its previous collective (see
-//!   `lateness`). A rank is a straggler if this waiting takes at least `straggler_share` of the other ranks' time in matched
-//!   collectives. Several ranks can be stragglers.
+//!   `lateness`). A rank is a straggler if this waiting takes more of the other ranks' time in matched
+//!   collectives than that for the middle one of the others, by at least `straggler_share`. Several ranks can be stragglers.
 //! - Compute times are compared only over the same work, see `compute`.
 //! - A log covers the whole trace even if a window is selected, because calls are matched by their order. [`window_log`] adds the
 //!   times within a window. A call that reaches over an end of the window counts with the part inside: waiting comes first,
@@ -161,7 +161,7 @@ pub struct Rank {
     pub compared_ns: i64,
     /// Its difference from that of the median rank, in percent; of two ranks, from that of the other one.
     pub skew_pct: Option<f64>,
-    /// True if the other ranks wait for it: [`Rank::waited_for_pct`] reaches the threshold.
+    /// True if the other ranks wait for it: [`Rank::waited_for_pct`] exceeds that of the middle one of the others by the threshold.
     pub is_straggler: bool,
 }
 

@@ -241,6 +241,8 @@ fn only_ranks_that_arrive_last_delay_the_others() {
     assert_eq!(stragglers([second_to_last; 3]), [("rank 3".to_owned(), 3)], "rank 2 came before rank 3 each time");
     let taking_turns = [second_to_last, [800, 805, 100, 102], second_to_last];
     assert_eq!(stragglers(taking_turns), [("rank 3".to_owned(), 2), ("rank 2".to_owned(), 1)]);
+    let alike = [[100, 800, 805, 810], [800, 805, 810, 100], [805, 810, 100, 800]];
+    assert_eq!(stragglers(alike), [], "ranks that are alike come last in turn");
     assert_eq!(stragglers([[800, 805, 100, 100]; 3]), [], "neither of two ranks is last");
     assert_eq!(stragglers([[100, 103, 102, 101]; 3]), [], "all arrive in time");
 }

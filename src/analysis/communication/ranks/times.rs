@@ -9,6 +9,7 @@ use super::matching::{OperationCalls, match_notes, unmatched_notes};
 use super::rules::Rules;
 use super::{Job, Rank, RankInput, SlowKernel, Source, TimeParts, WindowSelection};
 use crate::analysis::communication::percent;
+use crate::ordering;
 use crate::rules::names;
 use crate::words::ranks as words;
 use std::borrow::Cow;
@@ -163,10 +164,16 @@ impl Sums {
 fn compare_with_others(ranks: &mut [Rank], rules: &Rules) {
     let in_collectives = |rank: &Rank| rank.wait_ns.saturating_add(rank.transfer_ns);
     let all = ranks.iter().fold(0_i64, |sum, rank| sum.saturating_add(in_collectives(rank)));
-    for rank in ranks {
+    for rank in ranks.iter_mut() {
         let others = all.saturating_sub(in_collectives(rank));
         rank.waited_for_pct = percent(rank.waited_for_ns as f64, others as f64);
-        rank.is_straggler = rank.waited_for_pct >= 100.0 * rules.straggler_share;
+    }
+    // If all ranks are alike, each of them is last by chance now and then.
+    let mut shares_pct: Vec<f64> = ranks.iter().map(|rank| rank.waited_for_pct).collect();
+    ordering::sort_by(&mut shares_pct, f64::total_cmp);
+    let of_middle_pct = shares_pct.get(shares_pct.len().saturating_sub(2) / 2).copied().unwrap_or(0.0);
+    for rank in ranks {
+        rank.is_straggler = rank.waited_for_pct - of_middle_pct >= 100.0 * rules.straggler_share;
     }
 }
 
