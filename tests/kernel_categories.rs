@@ -9,9 +9,10 @@ const CORPUS: &str = include_str!("data/kernel_categories.json");
 const DEFAULT_SET: &str = include_str!("../patterns/gpuprism_engine_model.json");
 
 /// All categories. A fused kernel has the first of these categories that one of its parts has.
-const CATEGORIES: [&str; 18] = [
+const CATEGORIES: [&str; 19] = [
     "communication",
     "optimizer",
+    "lora",
     "attention",
     "moe_gemm",
     "gemm",

@@ -17,6 +17,8 @@ pub enum NameRole {
     NormComm,
     /// Communication between GPUs.
     Comm,
+    /// Products with the small matrices of adapters of the weights (LoRA).
+    Lora,
     /// Combines the partial results of attention.
     AttentionReduce,
     /// Rotary position embedding.
@@ -61,6 +63,7 @@ pub enum NameRole {
 from_json!(NameRole =
     "norm_comm" => NormComm,
     "comm" => Comm,
+    "lora" => Lora,
     "attention_reduce" => AttentionReduce,
     "rope" => Rope,
     "kv_write" => KvWrite,
@@ -97,6 +100,7 @@ impl NameRole {
         match self {
             Self::NormComm => "norm_comm",
             Self::Comm => "comm",
+            Self::Lora => "lora",
             Self::AttentionReduce => "attention_reduce",
             Self::Rope => "rope",
             Self::KvWrite => "kv_write",
@@ -317,6 +321,9 @@ mod tests {
             ("void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, ...>", KvWrite),
             ("bmm_Bfloat16_Bfloat16Bfloat16_Fp32_t128x8x128u2_s6", Experts),
             ("void vllm::moe::topkGatingSoftmax<...topk_softmax>", MoeRoute),
+            ("_lora_shrink_kernel", Lora),
+            ("_fused_moe_lora_kernel", Lora),
+            ("_qkv_lora_b_kernel", Lora),
             ("void cublasLt::splitKreduce_kernel<32, 16, int, float>", SplitkReduce),
             ("nvjet_tst_64x64_64x16_2x1_2cta_v_bz_bias_TNT", Gemm),
             ("Cijk_Alik_Bljk_BBS_BH_Bias_MT16x16x512", Gemm),
@@ -345,6 +352,12 @@ mod tests {
         assert_eq!(
             roles_in_layer(&separate).join(" "),
             "norm qkv attention o_proj norm gate_up activation gate_up elementwise down"
+        );
+        let adapters =
+            [Norm, Gemm, Lora, Lora, Attention, Gemm, Lora, Lora, Norm, Gemm, Lora, Lora, Activation, Gemm, Lora, Lora];
+        assert_eq!(
+            roles_in_layer(&adapters).join(" "),
+            "norm qkv lora lora attention o_proj lora lora norm gate_up lora lora activation down lora lora"
         );
         assert_eq!(roles_in_layer(&[SplitkReduce]), ["splitk"]);
     }
