@@ -4,17 +4,21 @@
 //!
 //! A sentence is left out if its section has no rows or if the section only guesses.
 
+use super::host::blamed_code::Place;
 use super::host::idle::{GpuIdle, GpuIdleRow};
 use super::host::idle_blame::IdleBlame;
 use super::inference::layers::{LayerList, LayerRoleRow, LayerRoles, LayerRow, Layers};
 use super::inference::model_words::{ModelWords, role_words};
 use super::inference::step_floor::StepFloorRow;
 use super::key_figures::is_almost_empty;
+use super::replay::costs::{Costs, PathGroup};
 use super::results::{Run, VerdictClause};
 use super::section::{MeanNs, Ms, Pct, TypedSection, Us};
 use super::structure::steps::{StepRow, Steps};
 use super::trust::{Trust, TrustId};
+use super::unit::Unit as StepUnit;
 use crate::ordering;
+use crate::rules::signals::Signals;
 use crate::words::model_lines as words;
 
 /// Stages with sentences.
@@ -222,7 +226,7 @@ fn overlapped_us(run: &Run, layer: &LayerRow) -> Option<f64> {
     is_notable.then(|| total_us / layer.count.max(1) as f64)
 }
 
-/// `Host: 1.5 ms a step before the first layer, 0.45 of it in _prepare_inputs (gpu_model_runner.py).`
+/// `Host: 1.5 ms a step before the first layer; on the critical path most is in _prepare_inputs (gpu_model_runner.py:120), 450 us a step.`
 fn host_words(run: &Run) -> Option<String> {
     let blame = IdleBlame::read(&run.sections).filter(|blame| !blame.rows.is_empty() && !is_almost_empty(run))?;
     let figures = blame.figures.unwrap_or_default();
@@ -232,7 +236,22 @@ fn host_words(run: &Run) -> Option<String> {
     let is_per_step = steps > 0.0 && 100.0 * in_steps_ms >= ModelWords::embedded().min_in_steps_pct * all_ms;
     let late_ms = if is_per_step { in_steps_ms / steps } else { all_ms };
     let divisor = if is_per_step { steps } else { 1.0 };
-    let named = blame.rows.iter().find(|row| !row.file.is_empty());
+    let place: String;
+    let code = match Costs::of(&run.sections, StepUnit::of(&run.sections, &Signals::embedded().verdict)) {
+        Some(costs) => match costs.largest(PathGroup::Host) {
+            Some(row) => {
+                place = Place { function: &row.name, file: &row.file, line: row.line }.words();
+                Some(words::HostCode::OnPath { place: &place, time: row.per_step_ms, is_per_step: costs.has_steps })
+            }
+            None => None,
+        },
+        // Without a replay nobody knows which of the late code decides, only which took most of the late time.
+        None => blame.rows.iter().find(|row| !row.file.is_empty()).map(|row| words::HostCode::Late {
+            function: &row.function,
+            file: row.file.rsplit('/').next().unwrap_or_default(),
+            time: Ms(row.total_ms.0 / divisor),
+        }),
+    };
     Some(words::host(&words::Host {
         late: Ms(late_ms),
         extent: match run.window {
@@ -242,13 +261,17 @@ fn host_words(run: &Run) -> Option<String> {
             None => words::Extent::WholeCapture,
         },
         is_before_layers: is_before_layers(run, late_ms),
-        code: named.map(|row| words::HostCode {
-            function: &row.function,
-            file: row.file.rsplit('/').next().unwrap_or_default(),
-            time: Ms(row.total_ms.0 / divisor),
-        }),
+        code,
         is_upper_bound: Trust::has(&run.sections, TrustId::CaptureOverhead),
     }))
+}
+
+/// The host code with most time on the critical path, which the findings name, too.
+fn code_on_path(costs: &Costs) -> Option<String> {
+    let row = costs.largest(PathGroup::Host)?;
+    let place = Place { function: &row.name, file: &row.file, line: row.line }.words();
+    let per_step = if costs.has_steps { " a step" } else { "" };
+    Some(format!("; on the critical path most is in {place}, {}{per_step}", format_time(row.per_step_ms.0)))
 }
 
 /// Whether almost all of the late time of a step is before its first layer. Known only if the steps have one stage.

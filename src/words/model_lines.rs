@@ -178,15 +178,16 @@ pub(crate) enum Extent {
     Window,
 }
 
-/// The code with most of the late time.
+/// The code that the sentence names.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct HostCode<'a> {
-    pub(crate) function: &'a str,
-    pub(crate) file: &'a str,
-    pub(crate) time: Ms,
+pub(crate) enum HostCode<'a> {
+    /// The code with most time on the critical path, which the findings name, too.
+    OnPath { place: &'a str, time: Ms, is_per_step: bool },
+    /// The code with most of the late time.
+    Late { function: &'a str, file: &'a str, time: Ms },
 }
 
-/// `Host: 1.5 ms a step before the first layer, 0.45 of it in _prepare_inputs (gpu_model_runner.py).`
+/// `Host: 1.5 ms a step before the first layer; on the critical path most is in _prepare_inputs (gpu_model_runner.py:120), 450 us a step.`
 pub(crate) fn host(host: &Host) -> String {
     let unit = SentenceUnit::of(host.late);
     let (on_average, per_step, extent) = match host.extent {
@@ -196,8 +197,14 @@ pub(crate) fn host(host: &Host) -> String {
         Extent::Window => ("", "", " in the window"),
     };
     let place = if host.is_before_layers { "before the first layer" } else { "of late launches" };
-    let code = or_nothing(host.code, |HostCode { function, file, time }| {
-        format!(", {} of it in {function} ({file})", short_part(unit.amount(time)))
+    let code = or_nothing(host.code, |code| match code {
+        HostCode::OnPath { place, time: on_path, is_per_step } => {
+            let on_path = if is_per_step { time_per_step(on_path) } else { time(on_path) };
+            format!("; on the critical path most is in {place}, {on_path}")
+        }
+        HostCode::Late { function, file, time } => {
+            format!(", {} of it in {function} ({file})", short_part(unit.amount(time)))
+        }
     });
     let bound = if host.is_upper_bound { "; the profiler slows the host, so this is an upper bound" } else { "" };
     format!("Host: {on_average}{}{per_step} {place}{extent}{code}{bound}.", unit.text(host.late))

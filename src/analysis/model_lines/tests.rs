@@ -1,6 +1,7 @@
 use super::*;
 use crate::analysis::section::{Record, Section, Value};
-use crate::analysis::testing::{analyze, torch};
+use crate::analysis::testing::{analyze, torch, words};
+use crate::session::look_up_code;
 use crate::trace::testing::TestTrace;
 
 /// A section with these columns and rows.
@@ -163,6 +164,27 @@ fn the_host_is_stated_with_the_function_that_took_most() {
     let text =
         "Host: 13.5 ms of late launches in the whole capture, 4.0 of it in _prepare_inputs (gpu_model_runner.py).";
     assert_eq!(texts(&run_of(&[("idle_blame", outside)])), [text]);
+}
+
+/// The replay knows which code decides when the GPU works, so the sentence and the findings name the same.
+#[test]
+fn the_host_is_stated_with_the_code_that_has_most_time_on_the_critical_path() {
+    let mut trace = TestTrace::coded();
+    trace.in_us();
+    for start in (0..20_000).step_by(1_000) {
+        trace.range(&format!("ProfilerStep#{start}"), start..start + 990);
+        trace.frame("model.py(7): schedule", start + 1..start + 700);
+        trace.frame("model.py(9): forward", start + 700..start + 980);
+        trace.launch(start + 900..start + 910).launches("gemm", start + 920..start + 970);
+    }
+    let mut trace = trace.finish();
+    look_up_code(&mut trace);
+    let run = analyze(&trace);
+    let lines = texts(&run);
+    let host = lines.iter().find(|line| line.starts_with("Host:")).unwrap_or_else(|| panic!("{lines:?}"));
+    assert!(host.contains("; on the critical path most is in schedule (model.py:7), "), "{host}");
+    let finding = run.sections["findings"].rows.iter().find(|row| words(row, "id") == "host-late").unwrap();
+    assert!(words(finding, "evidence").contains("most is in schedule (model.py:7), "), "{finding:?}");
 }
 
 /// Numbers of an independent program over the same file: 48 layers, 122.4 us of kernels, experts 43.2 and 23.6 us, 2.11 ms late.
