@@ -6,7 +6,8 @@
 //! - A call that frees memory waits for the device, unless an op goes on after it returns. One that allocates waits only if an op ends
 //!   in its second half.
 //!
-//! A synchronisation that found its op done keeps it: it would wait if the host were faster.
+//! A synchronisation that found its op done keeps it: it would wait if the host were faster. Which event a call waits for is not
+//! recorded: it may be that of an earlier step. Calls that blocked show it; without one, the last op that the thread launched is a guess.
 
 use super::ids::{Call, Column, Op};
 use super::recorded::{CallRow, Recorded};
@@ -38,6 +39,8 @@ pub(super) struct Wait {
     pub(super) op: Option<Op>,
     /// It did wait, and did not find its op done.
     pub(super) blocks: bool,
+    /// The op is the last one that the thread launched.
+    pub(super) of_last: bool,
     /// The time of the call without waiting.
     pub(super) own: Ns,
 }
@@ -50,7 +53,7 @@ pub(super) fn waits(recorded: &Recorded, usual: &Usual) -> Column<Call, Wait> {
     let mut unblocked: HashMap<NameId, Vec<Ns>> = HashMap::new();
     for (id, call) in recorded.calls.iter() {
         let search = Search { recorded, id, call, last_ops: &last_ops, last_end };
-        let mut wait = Wait { op: search.awaited(), blocks: false, own: call.duration() };
+        let mut wait = Wait { op: search.awaited(), own: call.duration(), ..Wait::default() };
         wait.blocks = wait.op.is_some();
         if !wait.blocks {
             unblocked.entry(call.name).or_default().push(call.duration());
@@ -58,6 +61,7 @@ pub(super) fn waits(recorded: &Recorded, usual: &Usual) -> Column<Call, Wait> {
                 wait.op = last_ops.get(&call.thread).copied().filter(|op| recorded.op(*op).end <= call.start);
             }
         }
+        wait.of_last = wait.op.is_some() && wait.op == last_ops.get(&call.thread).copied();
         waits.set(id, wait);
         if let Some(op) = recorded.last_op(id) {
             last_ops.insert(call.thread, op);

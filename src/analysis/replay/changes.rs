@@ -1,7 +1,7 @@
 //! What the window would take if something were different: a change of weights, and a replay.
 //!
 //! A saving has two ends. *High*: what has no known cause moves with what is before it. *Low*: a long delay without a known cause ends
-//! at its measured time at the earliest, and waits count that nothing contradicts. *Only this rank*: in addition no collective ends
+//! at its measured time at the earliest, and waits count that nothing contradicts, also those for an event that is only guessed. *Only this rank*: in addition no collective ends
 //! earlier than measured, because the other ranks do not get faster. Savings must not be added: what overlaps is replayed together.
 //!
 //! A replay costs one pass over the edges, and a change three of them.
@@ -126,6 +126,8 @@ pub(super) struct Changes<'a> {
     in_window: Vec<Node>,
     /// The edges of possible waits.
     possible: Vec<Edge>,
+    /// Of calls that wait for an event it is not known which one.
+    pub(super) has_open_events: bool,
     maybe_waits: Vec<MaybeWaitEdges>,
     /// By node: it is the start of the first op of the window, if the time before that belongs to no step. A step is measured from its
     /// first op on, so an earlier first op is no saving. `None` without such an op.
@@ -166,6 +168,7 @@ impl<'a> Changes<'a> {
                 .filter(|(_, edge)| edge.kind == EdgeKind::Possible)
                 .map(|(id, _)| id)
                 .collect(),
+            has_open_events: false,
             maybe_waits: maybe_waits(parts, graph, steady),
             first_op: first_op(parts.recorded, graph, steady),
             pinned: pinned(parts, graph, steady),
@@ -192,7 +195,33 @@ impl<'a> Changes<'a> {
                 changes.sites.insert(id, (code.function, code.op.filter(|op| Some(*op) != code.function)));
             }
         }
+        let open = changes.returns_of_open_events();
+        changes.has_open_events = !open.is_empty();
+        changes.possible.extend(open);
         changes
+    }
+
+    /// The edges by which a call waits for an event that it found done, if no call of this code shows which event it is: all that
+    /// blocked waited for the last op of their thread.
+    fn returns_of_open_events(&self) -> Vec<Edge> {
+        let key = |call: Call| {
+            let row = self.parts.recorded.call(call);
+            (row.thread, row.name, self.sites.get(&call).copied().unwrap_or_default())
+        };
+        // By code, whether the calls that blocked agree.
+        let mut shown: HashMap<_, bool> = HashMap::new();
+        let mut calls: Vec<Call> = self.sites.keys().copied().collect();
+        calls.retain(|call| self.parts.recorded.call(*call).traits.of_event);
+        calls.sort_unstable();
+        for call in &calls {
+            let wait = self.parts.waits.at(*call);
+            if wait.blocks {
+                shown.entry(key(*call)).and_modify(|agree| *agree &= wait.of_last).or_insert(wait.of_last);
+            }
+        }
+        calls.retain(|call| !self.parts.waits.at(*call).blocks && shown.get(&key(*call)) != Some(&true));
+        let edges = calls.iter().flat_map(|call| self.graph.edges_to(Graph::end_of_call(*call)));
+        edges.filter(|(_, edge)| edge.kind == EdgeKind::Return).map(|(id, _)| id).collect()
     }
 
     /// Whether a change changes anything.

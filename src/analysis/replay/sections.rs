@@ -442,6 +442,7 @@ impl Show<'_> {
         let confidence = match self.abstains() {
             Some(_) => Confidence::Low,
             None if is_exact => Confidence::High,
+            None if self.changes.has_open_events => Confidence::Low,
             None => Confidence::Medium,
         };
         let lengths = self.lengths_of(stage, of);

@@ -1,10 +1,12 @@
 //! Promises of the replay on hand-worked traces. Recorded and generated ones are in `tests/replay_truth`.
 
 use super::changes::Saving;
-use super::sections::{CriticalPathRow, CriticalPathRows, PathKind, ReplayTrust, WhatIf, WhatIfRow};
+use super::sections::{Confidence, CriticalPathRow, CriticalPathRows, PathKind, ReplayTrust, WhatIf, WhatIfRow};
 use super::with_replay;
 use crate::analysis::context::Context;
 use crate::analysis::section::{Sections, TypedSection};
+use crate::analysis::sections::explain;
+use crate::session::look_up_code;
 use crate::trace::Ns;
 use crate::trace::testing::TestTrace;
 use proptest::prelude::*;
@@ -73,6 +75,34 @@ fn a_busy_gpu_is_the_path_and_the_host_costs_nothing() {
     assert!(low == 0.0 && high == 0.0, "{low} {high}");
     let (_, high) = saved(&sections, "kernel:gemm").unwrap();
     assert!((high - 50.0 * 0.0495).abs() < 0.001, "{high}");
+}
+
+/// Each step of 1.7 ms has a copy that blocks until its kernel of 1 ms ends, then a wait for an event, which is done, and 0.66 ms of
+/// other code. If the event is that of the step before, the steps overlap without the blocking copy, and take 1 ms.
+#[test]
+fn a_wait_for_an_event_that_may_be_an_earlier_one_leaves_a_saving_open() {
+    let saving = |waits_for_event: bool| {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        for start in (0..20_400).step_by(1_700) {
+            trace.launch(start..start + 10).launches("gemm", start + 20..start + 1_020);
+            trace.range("apply_mask", start + 11..start + 1_032).call("cudaMemcpyAsync", start + 12..start + 1_030);
+            trace.launches("Memcpy DtoH (Device -> Pageable)", start + 1_021..start + 1_026);
+            if waits_for_event {
+                trace.range("process", start + 1_033..start + 1_690);
+                trace.call("cudaEventSynchronize", start + 1_034..start + 1_036);
+            }
+        }
+        let mut trace = trace.finish();
+        look_up_code(&mut trace);
+        let rows = WhatIf::rows(&explain(&Context::new(&trace, 30)));
+        let row: WhatIfRow = rows.into_iter().find(|row| row.id.to_string().starts_with("blocking:")).unwrap();
+        (row.saving_low_ms.0, row.saving_high_ms.0, row.confidence)
+    };
+    let (low, high, confidence) = saving(true);
+    assert!(low < 1.0 && high > 11.0 * 0.65 && confidence == Confidence::Low, "{low} {high} {confidence:?}");
+    let (low, high, confidence) = saving(false);
+    assert!(low > 11.0 * 0.6 && high - low < 0.5 && confidence == Confidence::High, "{low} {high} {confidence:?}");
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub(super) struct CallTraits {
     pub(super) synchronizes: bool,
     /// Waits for all streams of the device.
     pub(super) of_device: bool,
+    /// Waits for an event.
+    pub(super) of_event: bool,
     pub(super) allocates: bool,
     pub(super) frees: bool,
     /// Asks whether an event is done.
@@ -79,6 +81,7 @@ fn traits(name: &str, kind: CallKind, loads: bool) -> CallTraits {
         is_async: name.contains("Async"),
         synchronizes: kind == CallKind::Synchronize,
         of_device: name.contains("Device") || name.contains("Ctx"),
+        of_event: kind == CallKind::Synchronize && name.contains("Event"),
         allocates: kind == CallKind::Allocation,
         frees: kind == CallKind::Allocation && name.contains("Free") && !name.contains("Async"),
         polls: name.contains("EventQuery"),
