@@ -35,7 +35,9 @@ pub use editing::{add_rule, check_user_file, put_rule};
 pub use file::{looks_like_phase_map, looks_like_rules};
 pub use phase_map::PhaseMap;
 pub use step_frames::{is_numbered_step, is_step_frame};
-pub use training::{TrainingPart, is_optimizer_kernel, training_part_of_code, training_part_of_range};
+pub use training::{
+    RecomputeSign, TrainingPart, is_optimizer_kernel, recompute_sign, training_part_of_code, training_part_of_range,
+};
 pub use usage::{RuleUse, Usage};
 pub(crate) use waiting_code::RequestCode;
 pub use waiting_code::{is_waiting_code, waiting_function};

@@ -46,9 +46,13 @@ struct TrainingWords {
     /// Words in names of kernels that only an optimizer runs.
     optimizer_kernels: Vec<String>,
     code: Vec<CodeNames>,
+    /// Words in functions of autograd that run a forward pass again.
+    recomputing_nodes: Vec<String>,
+    /// CPU ops that only a forward pass calls.
+    forward_ops: Vec<String>,
     ranges: Vec<RangeWords>,
 }
-from_json!(TrainingWords { optimizer_kernels, code, ranges });
+from_json!(TrainingWords { optimizer_kernels, code, recomputing_nodes, forward_ops, ranges });
 
 static WORDS: LazyLock<TrainingWords> =
     LazyLock::new(|| embedded(json::read(include_str!("../../patterns/training.json"))));
@@ -80,6 +84,34 @@ pub fn training_part_of_code(name: &str) -> Option<TrainingPart> {
             || names.ends.iter().any(|end| without_number.ends_with(end.as_str()))
     };
     WORDS.code.iter().find(is_named).map(|names| names.part)
+}
+
+/// What a CPU op shows of the recomputation of activations in a backward pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RecomputeSign {
+    /// A function of autograd that computes gradients only.
+    Node,
+    /// A function of autograd that runs a forward pass again, before or around functions that compute gradients.
+    RecomputingNode,
+    /// Only a forward pass calls the op.
+    ForwardOp,
+}
+
+/// What a CPU op shows of the recomputation of activations; `None` for most ops.
+///
+/// ```
+/// use gpuprism::rules::{RecomputeSign, recompute_sign};
+/// assert_eq!(recompute_sign("AddmmBackward0"), Some(RecomputeSign::Node));
+/// assert_eq!(recompute_sign("CheckpointFunctionBackward"), Some(RecomputeSign::RecomputingNode));
+/// assert_eq!(recompute_sign("aten::linear"), Some(RecomputeSign::ForwardOp));
+/// assert_eq!(recompute_sign("aten::mm"), None);
+/// ```
+pub fn recompute_sign(name: &str) -> Option<RecomputeSign> {
+    if training_part_of_code(name) == Some(TrainingPart::Backward) {
+        let recomputes = WORDS.recomputing_nodes.iter().any(|word| name.contains(word.as_str()));
+        return Some(if recomputes { RecomputeSign::RecomputingNode } else { RecomputeSign::Node });
+    }
+    WORDS.forward_ops.iter().any(|op| op == name).then_some(RecomputeSign::ForwardOp)
 }
 
 /// The part of a training step that a range of the program marks.

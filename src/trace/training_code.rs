@@ -7,6 +7,8 @@ use super::HostTimes;
 pub struct TrainingCode {
     /// The backward pass: functions of autograd.
     pub backward: HostTimes,
+    /// The part of the backward pass that runs a forward pass again, because its results were not kept.
+    pub recomputed: HostTimes,
     /// The optimizer changes the weights.
     pub optimizer: HostTimes,
     /// The optimizer clears the gradients.

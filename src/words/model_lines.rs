@@ -3,7 +3,7 @@
 
 use super::numbers::{mean_count, short, short_part, trimmed};
 use super::times::SentenceUnit;
-use super::{noun, or_nothing, stages};
+use super::{noun, or_nothing, stages, time, time_per_step};
 use crate::digits::grouped;
 use crate::trace::{MeanNs, Ms, Us};
 

@@ -10,9 +10,10 @@ use super::drains::costly_drains;
 use super::late_code::LateCodeSearch;
 use super::late_gaps::late_intervals;
 use super::launch_code::LaunchCodeSearch;
+use super::recomputed_times::recomputed_times;
 use crate::analysis::replay::code::code_timelines;
 use crate::rules::signals::Signals;
-use crate::rules::{RequestCode, TrainingPart, training_part_of_code};
+use crate::rules::{RecomputeSign, RequestCode, TrainingPart, recompute_sign, training_part_of_code};
 use crate::trace::{
     CategoryEvidence, CodeEvent, CodeKind, HostInterval, HostTimes, Names, PackedCode, RequestWaits, Span, Spans,
     Trace, TrainingCode,
@@ -104,16 +105,22 @@ fn training_code(trace: &Trace, packed: Option<&PackedCode>) -> TrainingCode {
     let names = packed.map(|packed| &packed.ops).or(trace.code.as_deref().map(|code| &code.cpu_ops.names));
     let parts: Vec<Option<TrainingPart>> =
         names.map(|names| names.iter().map(training_part_of_code).collect()).unwrap_or_default();
+    let signs: Vec<Option<RecomputeSign>> =
+        names.map(|names| names.iter().map(recompute_sign).collect()).unwrap_or_default();
     let mut times: [Vec<HostInterval>; 4] = Default::default();
+    let mut signed = Vec::new();
     if parts.iter().any(Option::is_some) {
         each_event(trace, packed, &mut |event| {
             let part = parts.get(event.name.0 as usize).copied().flatten().filter(|_| event.kind == CodeKind::Op);
             let times = part.and_then(|part| times.get_mut(part as usize));
             times.into_iter().for_each(|times| add_time(times, event.time));
+            let sign = signs.get(event.name.0 as usize).copied().flatten().filter(|_| event.kind == CodeKind::Op);
+            signed.extend(sign.map(|sign| (event.time, sign)));
         });
     }
+    let recomputed = HostTimes::union_of(recomputed_times(signed));
     let [backward, optimizer, zero_grad, loading] = times.map(HostTimes::union_of);
-    TrainingCode { backward, optimizer, zero_grad, loading }
+    TrainingCode { backward, recomputed, optimizer, zero_grad, loading }
 }
 
 /// Adds an interval, or extends the one before if they overlap: most ops are within others.

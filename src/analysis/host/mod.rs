@@ -12,6 +12,7 @@
 //! - [`launch_gaps`]: late gaps around graph replays and in eager work.
 //! - [`blocking_calls`], [`barriers`]: calls that block a thread, and the GPU idle time they cause.
 //! - [`drains`]: the blocking calls whose code is worth a search.
+//! - `recomputed_times`: when a backward pass runs a forward pass again.
 //! - [`code_search`]: the code that a GPU waited for, around those calls (`blocking_sites`) and in late gaps (`late_code`).
 
 pub mod barriers;
@@ -35,5 +36,6 @@ pub mod launch_gaps;
 pub mod launch_latency;
 pub mod launched_work;
 pub(crate) mod load_words;
+mod recomputed_times;
 pub(crate) mod start_up;
 pub mod unseen;

@@ -6,7 +6,7 @@
 //! fused with the addition of the residual. Layers are of one kind if they have the same attention and expert kernels, and
 //! most of all names in common (`patterns/inference.json`).
 
-use super::kernel_roles::{NameRole, NameRoles};
+use super::kernel_roles::{Direction, NameRole, NameRoles};
 use crate::analysis::measure::mode::mode;
 use crate::rules::inference::thresholds;
 use crate::trace::NameId;
@@ -18,27 +18,20 @@ pub(crate) struct Folded {
     /// One range per layer, in order; adjacent, but for those before and after the end of a forward pass. Ops before the first are the
     /// head of the pass, other ops its tail.
     pub(crate) layers: Vec<Range<usize>>,
-    /// The number of layers of the forward pass, which come first. The others are those of the backward pass.
-    pub(crate) forward: usize,
+    /// The direction of each layer. Those of the forward pass come first.
+    pub(crate) directions: Vec<Direction>,
 }
 
-/// Divides a training step into the layers of its forward and its backward pass. `backward` is the range of the ops of the backward
-/// pass, which runs the layers in reverse order and each of them backwards.
-pub(crate) fn fold_training(names: &[NameId], backward: Range<usize>, roles: &NameRoles) -> Option<Folded> {
-    let forward = trimmed(fold(names.get(..backward.start)?, roles)?.layers);
-    let reversed: Vec<NameId> = names.get(backward.clone())?.iter().rev().copied().collect();
-    let layers = trimmed(fold(&reversed, roles)?.layers);
-    let in_order = layers.iter().rev().map(|layer| backward.end - layer.end..backward.end - layer.start);
-    Some(Folded { forward: forward.len(), layers: forward.into_iter().chain(in_order).collect() })
-}
-
-/// The layers, of which the last has at most as many ops as most others: without a final norm it would hold the LM head and the loss.
-fn trimmed(mut layers: Vec<Range<usize>>) -> Vec<Range<usize>> {
-    let others = layers.iter().rev().skip(1).map(|layer| layer.len() as i64).collect();
-    if let (Some(usual), Some(last)) = (mode(others), layers.last_mut()) {
-        last.end = last.end.min(last.start + usual as usize);
+impl Folded {
+    /// The number of layers of the forward pass.
+    pub(super) fn forward(&self) -> usize {
+        self.directions.iter().take_while(|direction| **direction == Direction::Forward).count()
     }
-    layers
+
+    /// The direction of the layer with this index.
+    pub(super) fn direction(&self, layer: usize) -> Direction {
+        self.directions.get(layer).copied().unwrap_or_default()
+    }
 }
 
 /// Divides a pass into layers. `names` are those of its ops on the stream with most kernel time, in order. `None` if it has
@@ -68,7 +61,7 @@ pub(crate) fn fold(names: &[NameId], roles: &NameRoles) -> Option<Folded> {
         layers.push(start..end);
         start = end;
     }
-    Some(Folded { forward: layers.len(), layers })
+    Some(Folded { directions: vec![Direction::Forward; layers.len()], layers })
 }
 
 /// The attention of each layer: from its first to after its last attention op.
@@ -118,6 +111,7 @@ pub(crate) struct Kinds {
 
 #[derive(Debug)]
 struct KindKey {
+    direction: Direction,
     /// Sorted names of all ops; of some their roles, as negative numbers.
     names: Vec<i64>,
     /// Sorted names of the attention and expert ops.
@@ -126,7 +120,13 @@ struct KindKey {
 
 impl Kinds {
     /// The number of the kind of a layer, which may be a new one. `None` if that would be more than [`MAX_SEEN`].
-    pub(crate) fn kind_of(&mut self, layer: &[NameId], roles: &NameRoles, is_training: bool) -> Option<usize> {
+    pub(crate) fn kind_of(
+        &mut self,
+        layer: &[NameId],
+        roles: &NameRoles,
+        direction: Direction,
+        is_training: bool,
+    ) -> Option<usize> {
         let is_mark = |name: &&NameId| roles.get(**name).is_attention() || roles.get(**name) == NameRole::Experts;
         // Of a training the compiler fuses other ops into the kernels of each layer, so their roles are compared.
         let by_role = |name: &NameId| is_training && roles.is_compiled(*name);
@@ -134,14 +134,16 @@ impl Kinds {
         let names = sorted(layer.iter().map(key));
         let marks = sorted(layer.iter().filter(is_mark).map(|name| i64::from(name.0)));
         let min_similarity = thresholds().layers.min_common_names_share.value;
-        let is_same = |kind: &KindKey| kind.marks == marks && similarity(&kind.names, &names) >= min_similarity;
+        let is_same = |kind: &KindKey| {
+            kind.direction == direction && kind.marks == marks && similarity(&kind.names, &names) >= min_similarity
+        };
         if let Some(index) = self.kinds.iter().position(is_same) {
             return Some(index);
         }
         if self.kinds.len() == MAX_SEEN {
             return None;
         }
-        self.kinds.push(KindKey { names, marks });
+        self.kinds.push(KindKey { direction, names, marks });
         Some(self.kinds.len() - 1)
     }
 
@@ -279,27 +281,6 @@ mod tests {
         assert_eq!(folded(&["flash_fwd", "gemm", "flash_fwd", "gemm", "flash_fwd"]), None);
         assert_eq!(folded(&DENSE), None, "one layer does not repeat");
         assert_eq!(folded(&[]), None);
-    }
-
-    /// The backward pass of a layer runs its ops in reverse order; the LM head and the loss are between the two passes.
-    #[test]
-    fn a_training_step_has_the_layers_of_both_passes() {
-        let backward: Vec<String> = DENSE.iter().rev().map(|name| format!("{name}_backward")).collect();
-        let backward: Vec<&str> = backward.iter().map(String::as_str).collect();
-        let forward: Vec<&str> =
-            ["embedding"].into_iter().chain(DENSE.repeat(3)).chain(["rms_norm", "gemm_head", "loss"]).collect();
-        let head = ["loss_backward", "gemm_head_backward", "rms_norm_backward"];
-        let names = [&forward[..], &head, &backward.repeat(3), &["embedding_backward", "adam"]].concat();
-        let mut trace = TestTrace::new();
-        for (name, start) in names.iter().zip((0..).step_by(10)) {
-            trace.kernel(name, start..start + 5);
-        }
-        let trace = trace.finish();
-        let ids: Vec<NameId> = trace.gpu_ops.iter().map(|op| op.name).collect();
-        let folded = fold_training(&ids, 31..62, &NameRoles::of(&trace)).unwrap();
-        // 1 op before the layers of 9 ops; 3 ops of the head in each direction; the embedding last.
-        assert_eq!(folded.layers, [1..10, 10..19, 19..28, 34..43, 43..52, 52..61]);
-        assert_eq!(folded.forward, 3);
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! One forward pass divided into its layers: which op belongs to which layer, with which role. O(ops).
 
 use super::floor::Load;
-use super::fold::{Folded, Kinds, fold, fold_training};
-use super::kernel_roles::{NameRole, NameRoles, roles_in_layer, roles_of_layer};
+use super::fold::{Folded, Kinds, fold};
+use super::fold_training::{Backward, fold_training};
+use super::kernel_roles::{Direction, NameRole, NameRoles, roles_in_layer, roles_of_layer};
 use super::passes::{Pass, Passes};
 use crate::analysis::structure::stages::time_between;
 use crate::ordering::VecMap;
 use crate::rules::inference::thresholds;
-use crate::trace::{GpuOp, NameId, Ns, OpKind, Trace};
+use crate::trace::{GpuOp, HostTimes, NameId, Ns, OpKind, Trace};
 use std::ops::Range;
 
 /// The number of layers with which the head and the tail of a pass are compared.
@@ -58,12 +59,14 @@ impl FoldedPass {
         let (main, names): (Vec<usize>, Vec<NameId>) = on_main.map(|(index, op)| (index, op.name)).unzip();
         let backward = backward_ops(source.trace, main.iter().filter_map(|index| rows.get(*index).copied()));
         let folded = match backward {
-            Some(backward) => fold_training(&names, backward, source.roles)?,
+            Some(backward) => fold_training(&names, &backward, source.roles)?,
             None => fold(&names, source.roles)?,
         };
-        let is_training = folded.forward < folded.layers.len();
-        let kind = |layer: &Range<usize>| kinds.kind_of(names.get(layer.clone())?, source.roles, is_training);
-        let order: Option<Vec<usize>> = folded.layers.iter().map(kind).collect();
+        let is_training = folded.directions.contains(&Direction::Backward);
+        let kind = |(layer, direction): (&Range<usize>, &Direction)| {
+            kinds.kind_of(names.get(layer.clone())?, source.roles, *direction, is_training)
+        };
+        let order: Option<Vec<usize>> = folded.layers.iter().zip(&folded.directions).map(kind).collect();
         let (start, end) = (ops.first()?.start, ops.iter().map(GpuOp::end).max()?);
         let span = end.since(start).since(time_between(source.unseen_of(&ops), start, end));
         let load = Load::of(&pass.step.info());
@@ -117,9 +120,12 @@ impl FoldedPass {
         layers.filter(move |(_, (_, other))| **other == kind).map(|(number, (layer, _))| (number, layer))
     }
 
-    /// Whether the layers of a kind are those of a backward pass.
-    pub(super) fn is_backward(&self, kind: usize) -> bool {
-        self.order.iter().position(|other| *other == kind).is_some_and(|first| first >= self.folded.forward)
+    /// The direction of the layers of a kind.
+    pub(super) fn direction_of(&self, kind: usize) -> Direction {
+        self.order
+            .iter()
+            .position(|other| *other == kind)
+            .map_or(Direction::Forward, |first| self.folded.direction(first))
     }
 
     /// Whether the layers explain the step: they are nearly all of it, or they are most of it and the same sequence of kernels in
@@ -168,7 +174,7 @@ impl FoldedPass {
         for (number, layer) in self.folded.layers.iter().enumerate() {
             let in_layer: Vec<NameRole> = self.layer(layer).map(raw).collect();
             let rows = self.main.get(layer.clone()).unwrap_or_default();
-            for (index, role) in rows.iter().zip(roles_of_layer(&in_layer, number >= self.folded.forward)) {
+            for (index, role) in rows.iter().zip(roles_of_layer(&in_layer, self.folded.direction(number))) {
                 roles.get_mut(*index).into_iter().for_each(|slot| *slot = role.clone());
             }
         }
@@ -208,18 +214,22 @@ fn place_at(time: Ns, layer_starts: &[Ns], tail: Option<Ns>) -> Place {
     layer_starts.partition_point(|start| *start <= time).checked_sub(1).map_or(Place::Head, Place::Layer)
 }
 
-/// The range from the first to the last of some ops that functions of autograd launched. `None` if they launched none.
-fn backward_ops(trace: &Trace, rows: impl Iterator<Item = u32>) -> Option<Range<usize>> {
-    let backward = &trace.training.backward;
-    if backward.is_empty() {
+/// Which of some ops functions of autograd launched. `None` if they launched none.
+fn backward_ops(trace: &Trace, rows: impl Iterator<Item = u32>) -> Option<Backward> {
+    let training = &trace.training;
+    if training.backward.is_empty() {
         return None;
     }
-    let is_backward = |row: u32| {
+    let runs_in = |times: &HostTimes, row: u32| {
         let call = trace.gpu_ops.launch(row as usize).and_then(|call| trace.calls.get(call.0 as usize));
-        call.is_some_and(|call| backward.contains(call.thread, call.start))
+        call.is_some_and(|call| times.contains(call.thread, call.start))
     };
-    let found: Vec<usize> = rows.enumerate().filter(|(_, row)| is_backward(*row)).map(|(index, _)| index).collect();
-    Some(*found.first()?..found.last()? + 1)
+    let rows: Vec<u32> = rows.collect();
+    let is_backward = |row: &u32| runs_in(&training.backward, *row);
+    let range = rows.iter().position(is_backward)?..rows.iter().rposition(is_backward)? + 1;
+    let of_backward = rows.get(range.clone()).unwrap_or_default().iter();
+    let recomputed = of_backward.map(|row| runs_in(&training.recomputed, *row)).collect();
+    Some(Backward { range, recomputed })
 }
 
 /// The stream with most kernel time.

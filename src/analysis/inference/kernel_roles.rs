@@ -248,16 +248,31 @@ fn role(demangled: &str) -> NameRole {
     FILE.rules.iter().find(|rule| rule.matches(&name)).map_or(NameRole::Elementwise, |rule| rule.role)
 }
 
+/// The part of a training step to which a layer belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Direction {
+    #[default]
+    Forward,
+    /// The forward pass again, within the backward pass.
+    Recomputed,
+    Backward,
+}
+
 /// The beginning of the roles in a layer of the backward pass.
 pub(crate) const BACKWARD: &str = "backward_";
+/// The beginning of the roles in a layer that is computed again.
+pub(crate) const RECOMPUTED: &str = "recompute_";
 
-/// The roles of the ops of one layer of a forward or backward pass, in order. A backward pass runs a layer backwards.
-pub(crate) fn roles_of_layer(raw: &[NameRole], is_backward: bool) -> Vec<String> {
-    if !is_backward {
-        return roles_in_layer(raw);
+/// The roles of the ops of one layer, in order. A backward pass runs a layer backwards.
+pub(crate) fn roles_of_layer(raw: &[NameRole], direction: Direction) -> Vec<String> {
+    match direction {
+        Direction::Forward => roles_in_layer(raw),
+        Direction::Recomputed => roles_in_layer(raw).into_iter().map(|role| format!("{RECOMPUTED}{role}")).collect(),
+        Direction::Backward => {
+            let reversed: Vec<NameRole> = raw.iter().rev().copied().collect();
+            roles_in_layer(&reversed).into_iter().rev().map(|role| format!("{BACKWARD}{role}")).collect()
+        }
     }
-    let reversed: Vec<NameRole> = raw.iter().rev().copied().collect();
-    roles_in_layer(&reversed).into_iter().rev().map(|role| format!("{BACKWARD}{role}")).collect()
 }
 
 /// The roles of the ops of one layer, in order. A matrix product before attention computes queries, keys and values; the

@@ -3,7 +3,7 @@
 
 use super::fold::Kinds;
 use super::folded_pass::{FoldedPass, Source};
-use super::kernel_roles::{NameRole, NameRoles, roles_of_layer};
+use super::kernel_roles::{Direction, NameRole, NameRoles, roles_of_layer};
 use super::passes::Passes;
 use super::usual_order::usual_passes;
 use crate::analysis::classified::ClassifiedTrace;
@@ -75,7 +75,7 @@ fn spans_of_pass(source: &Source, pass: &FoldedPass) -> Vec<LayerSpan> {
             layers: pass.folded.layers.len(),
             kind: *kind,
             kinds,
-            roles: roles_of(source.roles, &ops, number > pass.folded.forward),
+            roles: roles_of(source.roles, &ops, pass.folded.direction(number - 1)),
         })
     };
     let mut spans: Vec<LayerSpan> = layers.filter_map(span).collect();
@@ -88,10 +88,10 @@ fn spans_of_pass(source: &Source, pass: &FoldedPass) -> Vec<LayerSpan> {
     spans
 }
 
-fn roles_of(names: &NameRoles, ops: &[&GpuOp], is_backward: bool) -> Vec<RoleSpan> {
+fn roles_of(names: &NameRoles, ops: &[&GpuOp], direction: Direction) -> Vec<RoleSpan> {
     let raw: Vec<NameRole> = ops.iter().map(|op| names.get(op.name)).collect();
     let mut spans: Vec<RoleSpan> = Vec::new();
-    for (op, role) in ops.iter().zip(roles_of_layer(&raw, is_backward)) {
+    for (op, role) in ops.iter().zip(roles_of_layer(&raw, direction)) {
         match spans.last_mut().filter(|last| last.role == role) {
             Some(last) => {
                 last.end = last.end.max(op.end());

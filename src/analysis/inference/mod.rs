@@ -31,6 +31,7 @@ mod counted_rates;
 mod division;
 pub mod floor;
 pub(crate) mod fold;
+mod fold_training;
 mod folded_pass;
 pub mod graph_coverage;
 mod inferred_steps;

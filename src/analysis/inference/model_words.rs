@@ -1,7 +1,7 @@
 //! The words and colours for the roles of kernels in a layer, and the thresholds of the sentences about a model
 //! (`patterns/model_words.json`).
 
-use super::kernel_roles::BACKWARD;
+use super::kernel_roles::{BACKWARD, RECOMPUTED};
 use crate::json::{self, embedded, from_json};
 use std::sync::LazyLock;
 
@@ -71,6 +71,9 @@ pub(crate) fn role_words(role: &str) -> String {
     if let Some(forward) = role.strip_prefix(BACKWARD) {
         return format!("backward {}", role_words(forward));
     }
+    if let Some(forward) = role.strip_prefix(RECOMPUTED) {
+        return format!("recompute {}", role_words(forward));
+    }
     let words = |role: &str| WORDS.find(role).map_or_else(|| role.to_owned(), |found| found.words.clone());
     match role.strip_suffix(SPLITK) {
         Some(product) => format!("{} {}", words(product), words("splitk")),
@@ -80,7 +83,7 @@ pub(crate) fn role_words(role: &str) -> String {
 
 /// The category whose colour a role has: `gemm` for `gate_up`.
 pub(crate) fn role_category(role: &str) -> &'static str {
-    let role = role.strip_prefix(BACKWARD).unwrap_or(role);
+    let role = role.strip_prefix(BACKWARD).or_else(|| role.strip_prefix(RECOMPUTED)).unwrap_or(role);
     let role = if role.ends_with(SPLITK) { "splitk" } else { role };
     WORDS.find(role).map_or("misc", |found| found.category.as_str())
 }
@@ -96,6 +99,10 @@ mod tests {
         assert_eq!(
             (role_words("backward_gate_up").as_str(), role_category("backward_gate_up")),
             ("backward gate/up", "gemm")
+        );
+        assert_eq!(
+            (role_words("recompute_o_proj").as_str(), role_category("recompute_o_proj")),
+            ("recompute o", "gemm")
         );
         assert_eq!((role_words("unheard_of"), role_category("unheard_of")), ("unheard_of".to_owned(), "misc"));
     }

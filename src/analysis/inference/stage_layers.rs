@@ -8,7 +8,7 @@
 use super::floor::Load;
 use super::fold::Kinds;
 use super::folded_pass::{FoldedPass, Place, Source};
-use super::kernel_roles::{NameRole, NameRoles, roles_of_layer};
+use super::kernel_roles::{Direction, NameRole, NameRoles, roles_of_layer};
 use super::passes::Passes;
 use super::role_times::{OpTime, op_times};
 use super::usual_order::usual_passes;
@@ -119,7 +119,7 @@ impl StageLayers {
             steps: passes.len(),
             loads,
             order: median.order.clone(),
-            forward: median.folded.forward,
+            forward: median.folded.forward(),
             kinds,
             outside,
             folded,
@@ -260,7 +260,7 @@ impl Kind {
         let layers = medians(by_number);
         let (names, equal) = sequences.into_vec().into_iter().max_by_key(|(_, layers)| layers.len())?;
         let raw: Vec<NameRole> = names.iter().map(|name| source.roles.get(*name)).collect();
-        let is_backward = passes.first().is_some_and(|pass| pass.is_backward(number));
+        let direction = passes.first().map_or(Direction::Forward, |pass| pass.direction_of(number));
         Some(Self {
             number,
             count: layers.len(),
@@ -269,7 +269,7 @@ impl Kind {
             outliers: outliers(&layers, median(&durations_ns)?),
             layers,
             durations_ns,
-            roles: role_times(&roles_of_layer(&raw, is_backward), &equal, number, parts),
+            roles: role_times(&roles_of_layer(&raw, direction), &equal, number, parts),
         })
     }
 

@@ -1,4 +1,4 @@
-//! The parts of a training step on the GPU: data loading, forward, backward, communication of gradients, optimizer. From what the
+//! The parts of a training step on the GPU: data loading, forward, recomputation, backward, communication of gradients, optimizer. From what the
 //! launching threads ran at each launch; one sweep over the ops and a few binary searches per op, O(n log n), and only for a trace that
 //! shows a training.
 //!
@@ -44,6 +44,8 @@ pub(crate) enum Part {
     /// Copies to the GPU, and idle time while the loader hands over a batch.
     Loading,
     Forward,
+    /// The forward pass again, within the backward pass.
+    Recomputation,
     Backward,
     /// Nothing tells the two apart.
     ForwardAndBackward,
@@ -60,6 +62,7 @@ words! {
     Part:
     Loading = "data loading",
     Forward = "forward",
+    Recomputation = "recomputation",
     Backward = "backward",
     ForwardAndBackward = "forward and backward",
     Gradients = "gradient communication",
@@ -68,9 +71,10 @@ words! {
     Between = "between steps",
 }
 
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 9] = [
     Part::Loading,
     Part::Forward,
+    Part::Recomputation,
     Part::Backward,
     Part::ForwardAndBackward,
     Part::Gradients,
@@ -100,7 +104,8 @@ pub(crate) fn step_parts(context: &Context) -> Option<Answer<StepParts>> {
              two others. Ops that run at the same time count for the one that started first.",
         )
         .limit("Idle time counts for the part of the op that ends it. While the loader of the data hands over a batch it counts as data loading.")
-        .limit("The forward pass is what is launched before the backward pass of the step. Recomputation of activations is part of the backward pass.");
+        .limit("The forward pass is what is launched before the backward pass of the step. Where activations are recomputed in the backward pass, \
+             this is a part of its own if CPU ops show it.");
     Some(answer.with_rows(rows))
 }
 
@@ -110,6 +115,7 @@ struct Code<'a> {
     /// Whether CPU ops tell the backward pass. Ranges of a process hold for all of its threads, because another one computes gradients.
     has_ops: bool,
     backward: HostTimesCursor,
+    recomputed: HostTimesCursor,
     optimizer: HostTimesCursor,
     zero_grad: HostTimesCursor,
     /// By process instead of thread.
@@ -166,6 +172,7 @@ impl<'a> Code<'a> {
             has_ops,
             is_autograd: autograd_threads(trace, &backward, [&optimizer.times, &zero_grad.times, &known.loading]),
             backward,
+            recomputed: known.recomputed.clone().into_cursor(),
             optimizer,
             zero_grad,
             loading: by_process(loading),
@@ -198,6 +205,9 @@ impl<'a> Code<'a> {
     }
 
     fn part_of_launch(&self, thread: ThreadId, time: Ns, process: ProcessId) -> Part {
+        if self.recomputed.contains(thread, time) {
+            return Part::Recomputation;
+        }
         if self.has_ops && self.is_autograd.get(thread.0 as usize) == Some(&true) {
             return Part::Backward;
         }
@@ -236,6 +246,7 @@ impl<'a> Code<'a> {
             Part::Loading if loads => "data loader, and copies to the GPU",
             Part::Loading => "copies to the GPU",
             Part::Forward => "launched before the backward pass",
+            Part::Recomputation => "forward ops in functions of autograd",
             Part::Backward if self.has_ops => "functions of autograd",
             Part::Backward => "ranges",
             Part::Gradients => "reductions from the backward pass on",
