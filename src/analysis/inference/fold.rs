@@ -1,7 +1,8 @@
 //! Folds one forward pass into its layers: the repeated sequence of kernels around attention. O(ops) plus a comparison of
 //! each layer with at most [`MAX_SEEN`] kinds.
 //!
-//! Attention kernels mark the layers; several without a matrix product between them count once. A layer ends after the last
+//! Attention kernels mark the layers; several without a matrix product between them count once. Where tokens are sampled between two of
+//! them, as by the passes of a draft, the LM head and the embedding belong to no layer. A layer ends after the last
 //! matrix product of its MLP, before the next normalization, so it begins with its input norm, also where that norm is
 //! fused with the addition of the residual. Layers are of one kind if they have the same attention and expert kernels, and
 //! most of all names in common (`patterns/inference.json`).
@@ -50,18 +51,30 @@ pub(crate) fn fold(names: &[NameId], roles: &NameRoles) -> Option<Folded> {
         return None;
     }
     let lead = usual_lead(&anchors, &ends);
-    let first_anchor = anchors.first()?.start;
-    let wanted = first_anchor.saturating_sub(lead);
-    let norms = (0..first_anchor).filter(|index| roles.get(*index).is_some_and(|role| role.is_norm()));
-    let mut start = norms.min_by_key(|index| index.abs_diff(wanted)).unwrap_or(wanted);
-    let mut layers = Vec::with_capacity(anchors.len());
-    for (index, end) in ends.iter().enumerate() {
+    let mut before = 0;
+    let mut layers: Vec<Range<usize>> = Vec::with_capacity(anchors.len());
+    for (index, (anchor, end)) in anchors.iter().zip(&ends).enumerate() {
+        let is_first = index == 0 || samples(&roles, before..anchor.start);
+        let start = if is_first { first_start(&roles, before..anchor.start, lead) } else { before };
         let without_cut = || anchors.get(index + 1).map_or(roles.len(), |next| next.start.saturating_sub(lead));
         let end = end.unwrap_or_else(without_cut).max(start);
         layers.push(start..end);
-        start = end;
+        before = end;
     }
     Some(Folded { directions: vec![Direction::Forward; layers.len()], layers })
+}
+
+/// Whether tokens are sampled among these ops: a forward pass ends there, such as that of a draft.
+fn samples(roles: &[NameRole], range: Range<usize>) -> bool {
+    roles.get(range).unwrap_or_default().contains(&NameRole::Sampling)
+}
+
+/// The start of the first layer of a forward pass, between the ops before it and its attention: the norm nearest to the usual number of
+/// ops before attention.
+fn first_start(roles: &[NameRole], range: Range<usize>, lead: usize) -> usize {
+    let wanted = range.end.saturating_sub(lead).max(range.start);
+    let norms = range.filter(|index| roles.get(*index).is_some_and(|role| role.is_norm()));
+    norms.min_by_key(|index| index.abs_diff(wanted)).unwrap_or(wanted)
 }
 
 /// The attention of each layer: from its first to after its last attention op.
@@ -81,7 +94,8 @@ pub(super) fn anchors(roles: &[NameRole]) -> Vec<Range<usize>> {
     anchors
 }
 
-/// The end of a layer: the first norm after the last matrix product of its MLP, between its attention and `next_anchor`.
+/// The end of a layer: the first norm after the last matrix product of its MLP, between its attention and `next_anchor`. If tokens are
+/// sampled before that norm, the LM head and what follows belong to no layer.
 pub(super) fn layer_end(roles: &[NameRole], after_attention: usize, next_anchor: usize) -> Option<usize> {
     let find = |from: usize, is: &dyn Fn(NameRole) -> bool| {
         (from..next_anchor).find(|index| roles.get(*index).is_some_and(|role| is(*role)))
@@ -90,7 +104,11 @@ pub(super) fn layer_end(roles: &[NameRole], after_attention: usize, next_anchor:
     let mlp = after_attention + roles.get(after_attention..next_anchor)?.iter().rposition(is_mlp)?;
     let is_last = |role| matches!(role, NameRole::Gemm | NameRole::Experts | NameRole::MoeFinalize);
     let last = find(mlp, &is_last).unwrap_or(mlp);
-    find(last + 1, &NameRole::is_norm)
+    let norm = find(last + 1, &NameRole::is_norm);
+    if !samples(roles, last + 1..norm.unwrap_or(next_anchor)) {
+        return norm;
+    }
+    find(last + 1, &|role| matches!(role, NameRole::Gemm | NameRole::Sampling))
 }
 
 /// The most frequent number of ops between the start of a layer and its attention.
@@ -274,6 +292,16 @@ mod tests {
         ];
         let pass: Vec<&str> = layer.into_iter().chain(layer).chain(["rms_norm"]).collect();
         assert_eq!(folded(&pass), Some(vec![0..9, 9..18]));
+    }
+
+    /// After the target the draft runs twice. Its head has no norm.
+    #[test]
+    fn heads_and_embeddings_of_several_passes_in_a_step_belong_to_no_layer() {
+        let draft = [&["embedding", "gemm_fc"][..], &DENSE, &["gemm_head", "argmax"]].concat();
+        let target = [&["embedding"][..], &DENSE.repeat(3), &["rms_norm", "gemm_head", "argmax"]].concat();
+        let pass = [&target[..], &draft, &draft].concat();
+        // 31 ops of the target; 13 of each draft.
+        assert_eq!(folded(&pass), Some(vec![1..10, 10..19, 19..28, 33..42, 46..55]));
     }
 
     #[test]
