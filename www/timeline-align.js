@@ -1,5 +1,5 @@
-// Timelines below each other with one moment of each at the same place, whose views move together: runs at their median step, a mark or
-// a collective, or the median and the slowest step of one run. Loaded with the timelines.
+// Timelines below each other with one moment of each at the same place, whose views move together: runs at their first step, their median
+// one, a mark or a collective, or the median and the slowest step of one run. Loaded with the timelines.
 
 import { el } from './dom.js';
 import { commonLength, lengthOfAll } from './timeline-view.js';
@@ -7,9 +7,9 @@ import { commonLength, lengthOfAll } from './timeline-view.js';
 /** @import { Timeline } from './timeline.js' */
 /** @import { TraceEntry, Wait } from './types.js' */
 
-/** @typedef {'none' | 'first' | 'step' | 'mark' | 'collective'} Kind */
-/** A moment of a timeline and what it is, for a rank when it waited, and for whole traces the end of the longest.
- * @typedef {{ timeline: Timeline, at: number, text: string, waits?: Wait[], to?: number }} Anchor */
+/** @typedef {'none' | 'first' | 'first_step' | 'step' | 'mark' | 'collective'} Kind */
+/** A moment of a timeline and what it is, for a rank when it waited, and for whole traces the view that shows all of them.
+ * @typedef {{ timeline: Timeline, at: number, text: string, waits?: Wait[], all?: { from: number, to: number } }} Anchor */
 /** Of the ranks of a job: the same moment in several traces, and when each rank waited for another.
  * @typedef {{ hasJob(): boolean, moments(entry: TraceEntry, at: number): Promise<Map<TraceEntry, number>>, waits(): Promise<Map<TraceEntry, Wait[]>> }} Job */
 
@@ -17,6 +17,7 @@ import { commonLength, lengthOfAll } from './timeline-view.js';
 const KINDS = [
   ['none', 'Not aligned'],
   ['first', 'Align at the first GPU op'],
+  ['first_step', 'Align at the first step'],
   ['step', 'Align at the median step'],
   ['mark', 'Align at the first mark'],
   ['collective', 'Align at a collective of the ranks'],
@@ -37,6 +38,8 @@ export class Alignment {
    * @type {Map<Timeline, { from: number, length: number }>} */
   #seen = new Map();
   #call = 0;
+  /** The same for the alignment that nobody chose. @type {Map<Timeline, { from: number, length: number }>} */
+  #opened = new Map();
   /** Whether a person chose how these timelines are aligned. */
   #isChosen = false;
   select = el('select', { class: 'small', 'aria-label': 'Alignment of the timelines' });
@@ -58,16 +61,36 @@ export class Alignment {
     if (this.select.options.length !== kinds.length) this.select.replaceChildren(...kinds.map(([kind, text]) => el('option', { value: kind }, text)));
     if (isSame) return;
     this.#isChosen = false;
+    const asOpened = [...this.#opened.keys()].filter((timeline) => this.isAsOpened(timeline));
     this.release();
+    for (const timeline of asOpened) timeline.showAll();
   }
 
-  /** Shows whole traces of similar lengths on one scale, from their first GPU op on, so that the longer one looks longer. */
-  alignWhole() {
+  /** Whether a timeline shows what it opened with: all ops, or where the alignment that nobody chose put it. @param {Timeline} timeline */
+  isAsOpened(timeline) {
+    const opened = this.#opened.get(timeline);
+    return timeline.isWhole || (opened?.from === timeline.view.from && opened.length === timeline.view.length);
+  }
+
+  /** Shows whole traces of similar lengths on one scale, so that the longer one looks longer: from their first GPU op on, and once the first
+   * steps are known, with these below each other. */
+  async alignWhole() {
     const timelines = this.#timelines;
     if (this.#isChosen || this.select.value !== 'none' || !timelines.every(({ isWhole }) => isWhole)) return;
     if (commonLength(timelines.map(({ gpuTo }) => gpuTo)) === 0) return;
     this.select.value = 'first';
-    this.align(this.#firstOps());
+    this.#open(this.#firstOps());
+    const call = this.#call;
+    const aligned = await this.#firstSteps();
+    if (!aligned || call !== this.#call || this.#isChosen || !timelines.every((timeline) => this.isAsOpened(timeline))) return;
+    this.select.value = 'first_step';
+    this.#open(aligned);
+  }
+
+  /** @param {Aligned} aligned that nobody chose */
+  #open(aligned) {
+    this.align(aligned);
+    this.#opened = new Map(this.#seen);
   }
 
   /** Lets each timeline move on its own. */
@@ -99,7 +122,8 @@ export class Alignment {
     for (const { timeline } of this.#anchors) timeline.setAnchor(null);
     this.#anchors = anchors;
     this.#seen.clear();
-    for (const { timeline, at, text, waits, to } of anchors) timeline.setAnchor({ at, text, to: to ?? 0 }, waits ?? []);
+    this.#opened.clear();
+    for (const { timeline, at, text, waits, all } of anchors) timeline.setAnchor({ at, text, all }, waits ?? []);
   }
 
   /** Moves the others like an aligned timeline that the person moved. Called with every frame of a timeline. @param {Timeline} leader */
@@ -129,14 +153,32 @@ export class Alignment {
 
   /** @returns {Aligned} */
   #firstOps() {
-    const to = longest(this.#timelines.map(({ gpuTo }) => gpuTo));
-    return { anchors: this.#timelines.map((timeline) => ({ timeline, at: 0, text: 'first GPU op', to })), length: lengthOfAll(to), share: 0 };
+    return wholes(this.#timelines.map((timeline) => ({ timeline, at: 0, text: 'first GPU op' })));
+  }
+
+  /** The first step of each, of the stage with the most time that all have, with all ops in view. Null if they have no stage in common.
+   * @returns {Promise<Aligned | null>} */
+  async #firstSteps() {
+    const timelines = this.#timelines;
+    const steps = await Promise.all(timelines.map((timeline) => timeline.firstSteps()));
+    const ofStage = (/** @type {string} */ stage) => steps.map((ofOne) => ofOne.find((step) => step.stage === stage));
+    const shared = steps[0].map(({ stage }) => ofStage(stage)).find((ofAll) => ofAll.every((step) => step !== undefined));
+    if (!shared) return null;
+    return wholes(timelines.flatMap((timeline, index) => {
+      const step = shared[index];
+      return step ? [{ timeline, at: step.place.from, text: step.title }] : [];
+    }));
   }
 
   /** @param {Kind} kind @returns {Promise<Aligned | null>} */
   async #anchorsOf(kind) {
     const timelines = this.#timelines;
     if (kind === 'first') return this.#firstOps();
+    if (kind === 'first_step') {
+      const aligned = await this.#firstSteps();
+      if (!aligned) throw new Error('The timelines have no steps of one stage to align at.');
+      return aligned;
+    }
     if (kind === 'step') return this.#medianSteps();
     if (kind === 'mark') return { anchors: timelines.map(markOf), length: timelines[0].view.length };
     if (kind === 'collective') return this.#collective();
@@ -166,6 +208,14 @@ export class Alignment {
     });
     return { anchors, length: leader.view.length };
   }
+}
+
+/** Whole traces with their anchors at one place. @param {Anchor[]} anchors @returns {Aligned} */
+function wholes(anchors) {
+  const before = longest(anchors.map(({ at }) => at));
+  const after = longest(anchors.map(({ timeline, at }) => lengthOfAll(timeline.gpuTo) - at));
+  const all = anchors.map((anchor) => ({ ...anchor, all: { from: anchor.at - before, to: anchor.at + after } }));
+  return { anchors: all, length: before + after, share: before / (before + after) };
 }
 
 /** @param {number[]} lengths */

@@ -101,14 +101,14 @@ export class Timelines {
     byId('timelines').hidden = entries.length === 0;
     for (const timeline of this.#all) timeline.setName(entries.length > 1);
     await Promise.all(this.#all.filter(({ entry }) => isRead(entry)).map((timeline) => timeline.open(options(timeline.entry))));
-    if (!this.#second) this.#alignment.alignWhole();
+    if (!this.#second) this.#actions.attempt(() => this.#alignment.alignWhole());
   }
 
   /** Shows the timelines of these traces first, the others in the order of the files. All are made again in their places, so that nothing
    * moves. Once a person has moved one, they stay as they are. @param {TraceEntry[]} entries */
   async leadWith(entries) {
     const isSame = entries.length === this.#leading.length && entries.every((entry, index) => entry === this.#leading[index]);
-    if (isSame || this.#second || !this.#all.every(({ isWhole, selected }) => isWhole && !selected)) return;
+    if (isSame || this.#second || !this.#all.every((timeline) => this.#alignment.isAsOpened(timeline) && !timeline.selected)) return;
     this.#leading = entries;
     for (const timeline of this.#timelines.values()) timeline.close();
     this.#timelines.clear();
@@ -307,7 +307,8 @@ export class Timeline {
   #wayBack = null;
   /** What the way led to. @type {Moment | null} */
   #led = null;
-  /** The moment at which the timelines are aligned, and the end of the longest trace if they are from their begin. @type {{ at: number, text: string, to: number } | null} */
+  /** The moment at which the timelines are aligned, and for whole traces the view that shows all of them.
+   * @type {{ at: number, text: string, all?: { from: number, to: number } } | null} */
   #anchor = null;
   /** @type {Wait[]} */
   #waits = [];
@@ -472,7 +473,7 @@ export class Timeline {
   }
 
   /** Draws a line at the moment at which the timelines are aligned; null lets this one move on its own.
-   * @param {{ at: number, text: string, to: number } | null} anchor @param {Wait[]} [waits] when this rank waited for another one: it is shaded */
+   * @param {{ at: number, text: string, all?: { from: number, to: number } } | null} anchor @param {Wait[]} [waits] when this rank waited for another one: it is shaded */
   setAnchor(anchor, waits = []) {
     this.#anchor = anchor;
     this.#waits = waits;
@@ -497,6 +498,11 @@ export class Timeline {
     return place && { place, title: 'median step' };
   }
 
+  /** The first step of each stage, that of the stage with the most time first. */
+  async firstSteps() {
+    return await this.#entry.reader.request('firstSteps', {}) ?? [];
+  }
+
   stepPair() {
     return this.#entry.reader.request('stepPair', {});
   }
@@ -514,7 +520,9 @@ export class Timeline {
   /** The ops of the trace. */
   showAll() {
     this.#viewsBefore = [];
-    this.view.showAll(Math.max(this.gpuTo, this.#anchor?.to ?? 0));
+    const all = this.#anchor?.all;
+    if (all) this.view.show(all.from, all.to);
+    else this.view.showAll(this.gpuTo);
     this.draw();
   }
 

@@ -199,6 +199,15 @@ export type TimelineStyle = { class: string; title: string; hatch: Hatching | nu
 
 export type TimelineLane = { title: string; group: string; depth: number; layer: 'device' | 'host' | 'derived' | 'code' | 'counter' };
 
+/** The first step of a stage. */
+export interface FirstStep {
+  /** The same word in all traces. */
+  stage: string;
+  /** What to call it: `first decode step`. */
+  title: string;
+  place: Place;
+}
+
 /** Times are nanoseconds since the first GPU op. */
 export interface TimelineView {
   lanes: TimelineLane[];
@@ -446,6 +455,8 @@ export type TraceOperations = {
   whatIf(args: { options: Options }): string;
   /** The median and the slowest step of the stage that takes the most time. Null if no stage has three steps that differ. */
   stepPair(args: {}): { titles: [median: string, slowest: string]; median: Place; slowest: Place } | null;
+  /** The first step of each stage, that of the stage with the most time first. Null without a timeline. */
+  firstSteps(args: {}): FirstStep[] | null;
   /** The ops between two times that a text is found in, and the one after or before another. Null without a timeline. */
   search(args: { text: string; from: number; to: number; row: number | null; toward: 'next' | 'previous' | '' }): { text: string; place: Place | null } | null;
   /** Where such ops are: lane, start and end of each, or of several that are nearer than `least`. */

@@ -126,6 +126,7 @@ const handlers = {
   example: ({ of, from, to }) => fullTrace().timeline_example(of, from, to),
   whatIf: ({ options }) => fullTrace().analyze(JSON.stringify(options)),
   stepPair: () => fullTrace().timeline_step_pair(),
+  firstSteps: () => fullTrace().timeline_first_steps(),
   search: ({ text, from, to, row, toward }) => fullTrace().timeline_search(text, from, to, row, toward),
   hits: ({ text, from, to, least }) => fullTrace().timeline_hits(text, from, to, least),
   marks: ({ times }) => fullTrace().timeline_marks(Float64Array.from(times)),

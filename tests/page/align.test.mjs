@@ -65,6 +65,9 @@ const anchor = async (page) => {
 /** The bar of each canvas that begins at the aligned moment, or up to 8 us after it, at this length of a microsecond. */
 const atAnchor = async (page, x) => (await bars(page, 'cat-gemm')).map((runs) => runs.find(([from]) => from > x - 3));
 
+/** Waits until the timelines are aligned like this. */
+const aligned = (page, kind) => page.waitForFunction((wanted) => document.querySelector('.timeline-tools select')?.value === wanted, kind);
+
 const align = async (page, kind) => {
   await page.getByLabel('Alignment of the timelines').selectOption(kind);
   await settle(page);
@@ -99,7 +102,7 @@ test('two runs are on one scale from the left edge on, in strips and timelines, 
   const slower = [40, 50, 60, 50, 45].map((us) => 2 * us);
   const { page, faults, close } = await opened(stepped('a.json', [40, 50, 60, 50, 45]), stepped('b.json', slower));
   await settle(page);
-  assert.equal(await page.getByLabel('Alignment of the timelines').inputValue(), 'first');
+  await aligned(page, 'first_step');
   await page.locator('.strips figure').nth(1).locator('.strip-plot').waitFor({ state: 'attached' });
   const plots = await page.locator('.strips .strip-plot').evaluateAll((nodes) => nodes.map((node) => node.getBoundingClientRect()).map(({ left, width }) => ({ left, width })));
   // From the softmax to the end of the last step: 100 us, then the steps with 10 us between them.
@@ -119,6 +122,38 @@ test('two runs are on one scale from the left edge on, in strips and timelines, 
   await page.locator('.timeline').first().getByRole('button', { name: 'Show all' }).click();
   await settle(page);
   assert.equal(await page.getByLabel('Alignment of the timelines').inputValue(), 'none');
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('two runs have the first step of their common stage at one place, with all ops of both in view, also after Show all', async () => {
+  const { page, faults, close } = await opened(stepped('a.json', [40, 50, 60, 50, 45]), stepped('b.json', [40, 50, 60, 50, 45], 200));
+  const starts = async () => {
+    await settle(page);
+    return [(await bars(page, 'cat-gemm')).map(([[from]]) => from), (await bars(page, 'cat-softmax')).map(([[from]]) => from)];
+  };
+  await aligned(page, 'first_step');
+  const [steps, ops] = await starts();
+  assert.ok(Math.abs(steps[0] - steps[1]) <= 2, `the first steps start at ${steps}`);
+  assert.ok(ops[0] - ops[1] > 50, `b starts 200 us earlier: ${ops}`);
+  await page.locator('.timeline').first().getByRole('button', { name: 'Zoom in' }).click();
+  await page.locator('.timeline').first().getByRole('button', { name: 'Show all' }).click();
+  assert.deepEqual(await starts(), [steps, ops]);
+  // A third run ends that alignment and gets the same one with all.
+  await h.drop(page, stepped('c.json', [40, 50, 60, 50, 45], 100));
+  await page.waitForFunction(() => document.querySelectorAll('.timeline[data-state=drawn]').length === 3);
+  await aligned(page, 'first_step');
+  const [ofThree] = await starts();
+  assert.ok(ofThree.every((start) => Math.abs(start - ofThree[0]) <= 2), `the first steps start at ${ofThree}`);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+test('runs without steps are aligned at their first GPU op', async () => {
+  const plain = (name) => ({ name, body: Buffer.from(JSON.stringify({ traceEvents: [event('kernel', 'softmax_kernel', 100, 50, 7, { device: 0, stream: 7 })] })) });
+  const { page, faults, close } = await opened(plain('a.json'), plain('b.json'));
+  await settle(page);
+  assert.equal(await page.getByLabel('Alignment of the timelines').inputValue(), 'first');
   assert.deepEqual(faults, []);
   await close();
 });

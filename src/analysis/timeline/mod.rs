@@ -28,7 +28,7 @@ pub use code::code_name;
 pub use example::{Example, LayerChoice};
 pub use moment::{Link, LinkKind, Moment, Neighbours, Place};
 pub use search::{Hit, HitSpan, Hits, Toward};
-pub use step_pair::StepPair;
+pub use step_pair::{FirstStep, StepPair};
 pub use table_row::TableRow;
 pub use tile::Tile;
 

@@ -1,4 +1,5 @@
-//! The median and the slowest step of a stage, which the page shows below each other. Sorts the steps of the trace.
+//! The median and the slowest step of a stage, which the page shows below each other, and the first step of each stage, at which it aligns
+//! the timelines of several traces. Sorts the steps of the trace.
 
 use super::moment::Place;
 use super::{LaneKind, StepBar, Timeline};
@@ -20,7 +21,31 @@ pub struct StepPair {
     pub slowest: Place,
 }
 
+/// The first step of a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FirstStep {
+    /// The stage.
+    pub stage: Stage,
+    /// The step.
+    pub place: Place,
+}
+
 impl Timeline {
+    /// The first step of each stage, that of the stage with the most time first.
+    pub fn first_steps(&self, trace: &Trace) -> Vec<FirstStep> {
+        let steps = self.steps(trace);
+        let time_of =
+            |stage: Stage| steps.iter().filter(|step| step.stage == stage).fold(Ns::ZERO, |sum, step| sum + step.time);
+        let mut stages: Vec<(Ns, Stage)> = Stage::ALL.into_iter().map(|stage| (time_of(stage), stage)).collect();
+        ordering::sort_by_key(&mut stages, |(time, _)| std::cmp::Reverse(*time));
+        let first = |(_, stage): (Ns, Stage)| {
+            let row = steps.iter().position(|step| step.stage == stage)?;
+            let lane = self.lane(LaneKind::Steps(steps.get(row)?.device))?;
+            Some(FirstStep { stage, place: self.place(trace, lane, row)? })
+        };
+        stages.into_iter().filter_map(first).collect()
+    }
+
     /// The pair of the stage that takes the most time. `None` if no stage has three steps on the device of its slowest one, or if
     /// they last equally long.
     pub fn step_pair(&self, trace: &Trace) -> Option<StepPair> {

@@ -3,8 +3,9 @@
 
 use super::super::view::{PagedTable, TableView};
 use super::super::{Imported, JsResult, to_js, to_js_error};
+use crate::analysis::labels::step_words;
 use crate::analysis::structure::stages::Stage;
-use crate::analysis::timeline::{Example, Layer, Link, Neighbours, Place, TableRow, Tile, Timeline, Toward};
+use crate::analysis::timeline::{Example, FirstStep, Layer, Link, Neighbours, Place, TableRow, Tile, Timeline, Toward};
 use crate::digits::grouped;
 use crate::json;
 use crate::report::timeline::{LaneText, StyleIndex, StyleText, Tick, lanes, link_title, marks, notes, styles, ticks};
@@ -41,6 +42,16 @@ struct StepPairView {
     titles: [String; 2],
     median: PlaceView,
     slowest: PlaceView,
+}
+
+/// The first step of a stage.
+#[derive(Debug, Serialize)]
+struct FirstStepView {
+    /// The same word in all traces: `decode`.
+    stage: &'static str,
+    /// What to call it: `first decode step`.
+    title: String,
+    place: PlaceView,
 }
 
 /// What a search found.
@@ -198,6 +209,20 @@ impl Imported {
             median,
             slowest,
         })
+    }
+
+    /// The first step of each stage, that of the stage with the most time first, in the timeline that was opened last:
+    /// `{stage, title, place}[]`.
+    pub fn timeline_first_steps(&self) -> JsResult<JsValue> {
+        let Some(trace) = self.trace() else { return Ok(JsValue::NULL) };
+        let opened = self.timeline_cache.last();
+        let Some(OpenTimeline { timeline, .. }) = &*opened else { return Ok(JsValue::NULL) };
+        let view = |FirstStep { stage, place }: FirstStep| FirstStepView {
+            stage: stage.label(),
+            title: format!("first {}", step_words(stage.label())),
+            place: place_view(timeline, place),
+        };
+        to_js(&timeline.first_steps(trace).into_iter().map(view).collect::<Vec<_>>())
     }
 
     /// The ops between two times whose name or category contains each word of a text, in the timeline that was opened last, and the one
