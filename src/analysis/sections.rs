@@ -12,7 +12,7 @@ use super::findings;
 use super::hardware::{counters, memory_traffic, stage_counters};
 use super::host::{barriers, between_steps, idle, idle_blame, launch_latency};
 use super::inference::{graph_coverage, layers, op_costs, speculation, step_floor, step_time_fit, unsuited_kernels};
-use super::kernels::{copies, one_kernel, top_kernels};
+use super::kernels::{copies, duration_peaks, one_kernel, top_kernels};
 use super::key_figures;
 use super::replay;
 use super::section::{Answer, SectionSpec, Sections, TypedSection};
@@ -85,6 +85,7 @@ declared! {
     one_kernel::FirstLaunches,
     one_kernel::Callers,
     one_kernel::Neighbours,
+    duration_peaks::DurationPeaks,
     copies::CopyEngine = copies::copy_engine_events,
     counters::LinksDuringCollectives = counters::nvlink_during_nccl,
     counters::LinkSeries = counters::nvlink_timeseries,

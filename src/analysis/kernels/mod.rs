@@ -11,6 +11,7 @@ pub mod copies;
 pub mod durations;
 pub mod groups;
 pub mod kernel_sums;
+pub(crate) mod duration_peaks;
 pub mod one_kernel;
 pub mod top_kernels;
 pub(crate) mod totals_only;

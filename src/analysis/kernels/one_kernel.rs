@@ -3,6 +3,7 @@
 //!
 //! The caller gives the kernel name, so this is not a section of the report.
 
+use super::duration_peaks::duration_peaks;
 use crate::analysis::categories::Categories;
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::labels;
@@ -39,6 +40,8 @@ pub struct OneKernel {
     pub callers: Section,
     /// The ops before and after it on its stream.
     pub neighbours: Section,
+    /// Its short and its long launches; `None` if its durations have one peak.
+    pub peaks: Option<Section>,
     /// Distribution of its durations.
     pub histogram: Histogram,
     /// Its launches over time.
@@ -195,11 +198,15 @@ pub fn one_kernel(trace: &Trace, rules: &RuleSet, sharing: Sharing, name: &str, 
     let (category, source) = raw.as_deref().map(|raw| categories.of(raw, &full)).unwrap_or_default();
     let category = category.to_owned();
     let durations = sorted(ops.iter().map(|(_, op)| op.duration));
+    let shifted = shifted_durations(&ClassifiedTrace::new(trace));
+    let is_doubtful = ops.iter().any(|(_, op)| shifted.affects(op.name));
+    let peaks = if is_doubtful { None } else { duration_peaks(trace, &ops, &durations) };
     OneKernel {
-        detail: detail(trace, sharing, &matching, &ops, &durations, (&category, source)).section(),
+        detail: detail(trace, sharing, &matching, &ops, &durations, (&category, source), is_doubtful).section(),
         launches: launches(trace, &ops).section(),
         callers: callers(trace, &ops).section(),
         neighbours: neighbours(trace, &matching, ops.len()).section(),
+        peaks: peaks.map(Answer::section),
         histogram: histogram(&durations),
         over_time: over_time(trace, &ops, columns),
         name: full,
@@ -250,6 +257,7 @@ fn detail(
     ops: &[(usize, GpuOp)],
     durations: &[i64],
     (category, source): (&str, CategorySource),
+    is_doubtful: bool,
 ) -> Answer<Detail> {
     if ops.is_empty() {
         return Detail::missing(words::no_such_kernel(trace.cut.is_some()), "");
@@ -261,8 +269,6 @@ fn detail(
         answer = answer.limit("Only the part of a launch inside the window counts.");
     }
     let (owned, busy) = owned_and_busy(trace, sharing, matching);
-    let shifted = shifted_durations(&ClassifiedTrace::new(trace));
-    let is_doubtful = ops.iter().any(|(_, op)| shifted.affects(op.name));
     if is_doubtful {
         answer = answer.limit(WITHHELD);
     }

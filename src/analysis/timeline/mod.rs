@@ -26,6 +26,7 @@ mod work_cases;
 pub use bars::{Bar, TILE_UNITS, TileRange};
 pub use code::code_name;
 pub use example::{Example, LayerChoice};
+pub(crate) use moment::shape_of_launch;
 pub use moment::{Link, LinkKind, Moment, Neighbours, Place};
 pub use search::{Hit, HitSpan, Hits, Toward};
 pub use step_pair::{FirstStep, StepPair};

@@ -439,11 +439,17 @@ fn describe_config(config: &LaunchConfig, section: &mut Section) {
     let figures = [
         ("registers_per_thread", config.registers),
         ("shared_memory_per_block_bytes", config.shared_bytes),
-        ("estimated_occupancy_pct", config.occupancy_pct),
+        // A kernel that ran occupied something: profilers write 0 for what they could not estimate.
+        ("estimated_occupancy_pct", config.occupancy_pct.filter(|pct| *pct > 0)),
     ];
     for (name, value) in figures {
         value.into_iter().for_each(|value| section.figure(name, i64::from(value)));
     }
+}
+
+/// The arguments of the framework op around a launch call; `None` if their shapes are not known.
+pub(crate) fn shape_of_launch(trace: &Trace, call: Span) -> Option<String> {
+    shape_around(trace, call).map(arguments)
 }
 
 /// The innermost framework op with known shapes around a call. Searches back from it by the longest duration of such an op.

@@ -333,7 +333,8 @@ fn a_kernel_states_its_launch_configuration_and_the_shapes_of_its_cpu_op() {
         block: [256, 1, 1],
         registers: Some(90),
         shared_bytes: Some(49_152),
-        occupancy_pct: None,
+        // Not estimated.
+        occupancy_pct: Some(0),
     });
     let trace = trace.launch(80..85).launches("gemm_kernel", 140..150).finish();
     let timeline = timeline(&trace);

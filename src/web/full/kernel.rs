@@ -11,7 +11,7 @@ use crate::trace::Trace;
 use serde::Serialize;
 use wasm_bindgen::prelude::*;
 
-/// The panel of one kernel: its charts and its four tables.
+/// The panel of one kernel: its charts, and its four tables or five.
 #[derive(Debug, Serialize)]
 struct KernelView {
     /// The full name.
@@ -22,21 +22,19 @@ struct KernelView {
     found: bool,
     /// The histogram of durations, and the launches over time.
     charts: [Chart; 2],
-    tables: [TableView; 4],
+    tables: Vec<TableView>,
 }
 
 fn kernel(trace: &Trace, choices: &str, name: &str, width: u32) -> JsResult<JsValue> {
     let choices: Choices = json::read(choices).map_err(to_js_error)?;
     let found = session::one_kernel(trace, &choices, name, chart::launch_columns(width)).map_err(to_js_error)?;
+    let [callers, lanes] = [table("kernel_callers", &found.callers), table("kernel_lanes", &found.detail)];
+    let peaks = found.peaks.as_ref().map(|peaks| table("kernel_peaks", peaks));
+    let others = [table("kernel_launches", &found.launches), table("kernel_neighbours", &found.neighbours)];
     to_js(&KernelView {
         found: found.raw.is_some(),
         charts: [chart::durations(&found, width), chart::launches(&found, width)],
-        tables: [
-            table("kernel_callers", &found.callers),
-            table("kernel_lanes", &found.detail),
-            table("kernel_launches", &found.launches),
-            table("kernel_neighbours", &found.neighbours),
-        ],
+        tables: [callers, lanes].into_iter().chain(peaks).chain(others).collect(),
         category: found.category,
         name: found.name,
     })
