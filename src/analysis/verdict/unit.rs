@@ -52,8 +52,8 @@ fn steps_of_stage(subject: &Subject, index: usize, row: &StepRow, place: words::
     let source = Some(("steps", Some(index)));
     text.push(words::steps(&stage_steps(row, place, subject.thresholds)), source);
     let step_ms = row.median_ns.unwrap_or_default().0 / 1e6;
-    if let Some((index, _, floor)) = StepFloorRow::sure(&subject.run.sections, row.stage, step_ms) {
-        text.push(words::floor(floor), Some((FloorOfSteps::SPEC.name, Some(index))));
+    if let Some((index, floor_row, floor)) = StepFloorRow::sure(&subject.run.sections, row.stage, step_ms) {
+        text.push(words::floor(floor, floor_row.floor_uniform_ms), Some((FloorOfSteps::SPEC.name, Some(index))));
     }
     let is_least = subject.times.unrecorded > 0.0;
     let busy = row.busy_pct.map(|busy| words::busy_of_steps(busy.into(), is_least));

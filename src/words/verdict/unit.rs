@@ -51,9 +51,14 @@ pub(crate) fn steps(steps: &StageSteps) -> String {
     format!("{head}{length}{longest}{batch}{tokens}")
 }
 
-/// `, floor 4.1 ms`
-pub(crate) fn floor(floor: Ms) -> String {
-    format!(", floor {}", time(floor))
+/// `, floor 4.1 ms`. Of a mixture of experts `, floor 895 us to 5.3 ms by the routing of experts`: from the experts of one token to those of
+/// uniform routing.
+pub(crate) fn floor(least: Ms, uniform: Option<Ms>) -> String {
+    let least = time(least);
+    match uniform.map(time).filter(|most| *most != least) {
+        Some(most) => format!(", floor {least} to {most} by the routing of experts"),
+        None => format!(", floor {least}"),
+    }
 }
 
 /// `, GPU busy 93.5 %`; at least, if some work is not recorded.
@@ -106,5 +111,16 @@ pub(crate) fn busy(busy: Busy) -> String {
         }
         Busy::OnAverage(share) => format!(", GPU busy {} on average", percent_1(share)),
         Busy::Exactly(share) => format!(", GPU busy {}", percent_1(share)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_floor_of_a_mixture_of_experts_is_a_range_and_says_what_decides_it() {
+        assert_eq!(floor(Ms(0.895), Some(Ms(5.27))), ", floor 895 us to 5.3 ms by the routing of experts");
+        assert_eq!(floor(Ms(0.895), Some(Ms(0.895))), ", floor 895 us");
     }
 }
