@@ -8,7 +8,7 @@ use super::section_table;
 use super::sections::section_short_names;
 use super::table::{Cell, Table};
 use crate::analysis::CPU;
-use crate::analysis::compare::{Basis, CategoryChange, Change, ComparedRun, Comparison, Outcome, StageShift};
+use crate::analysis::compare::{Basis, CategoryChange, Change, ComparedRun, Comparison, Load, Outcome, StageShift};
 use crate::analysis::section::Value;
 use crate::digits::grouped;
 use crate::words::stages;
@@ -23,10 +23,7 @@ pub fn verdict(comparison: &Comparison) -> Vec<String> {
 
 fn verdict_of(comparison: &Comparison, run: &ComparedRun) -> String {
     let baseline = baseline_label(comparison);
-    let Some(change) = &run.change else {
-        let why = run.reasons.iter().chain(&run.estimate).map(String::as_str).collect::<Vec<_>>().join(" ");
-        return format!("{} cannot be compared with {baseline}. {why}", run.label);
-    };
+    let Some(change) = &run.change else { return refusal(run, baseline) };
     let gpus = run.other_gpus.as_ref().map(|[before, after]| format!(" GPUs differ: {after} instead of {before}."));
     let unit = unit_sentence(comparison, run) + &gpus.unwrap_or_default();
     let head = Head::of(run, change);
@@ -47,16 +44,92 @@ fn verdict_of(comparison: &Comparison, run: &ComparedRun) -> String {
     };
     let size = run.pct().map_or(String::new(), |pct| format!("{} ", size(pct)));
     let noise = head.noise.as_ref().map_or(String::new(), |noise| format!(" ({noise})"));
+    // The categories and kernels of a run mix its stages.
+    let explains = explains(run, change) && !has_several_stages(run);
     // On another GPU, kernels have other names: most of them are new or gone.
-    let explains = explains(run, change);
     let has_kernel = run.other_gpus.is_none() && explains;
     let kernel = if has_kernel { largest_kernel(comparison, label) } else { String::new() };
     let parts = match largest_categories(change) {
-        parts if parts.is_empty() || !explains => String::new(),
+        parts if parts.is_empty() || !explains => stage_parts(run),
         parts if run.main_stage.is_some() => format!("; of the mean step, {parts}"),
         parts => format!("; {parts}"),
     };
     format!("{label} is {size}{word} than {baseline}{per}: {times}{noise}{parts}.{kernel} {unit}")
+}
+
+/// What is known of a run that cannot be compared: first the stages that both runs have, then why there is no verdict.
+fn refusal(run: &ComparedRun, baseline: &str) -> String {
+    let reasons = run.reasons.join(" ");
+    match (run.estimated_stages.is_empty(), estimate(run)) {
+        (false, Some(estimate)) => {
+            format!("{} cannot be compared with {baseline} as a whole. {estimate} {reasons}", run.label)
+        }
+        (_, estimate) => {
+            let why = run.reasons.iter().chain(&estimate).map(String::as_str).collect::<Vec<_>>().join(" ");
+            format!("{} cannot be compared with {baseline}. {why}", run.label)
+        }
+    }
+}
+
+/// The estimate of a run that cannot be compared: `An estimate and no verdict: a decode step takes 1.20 ms instead of 724 us (+66 %, medians
+/// of 3 and 31 steps).`
+fn estimate(run: &ComparedRun) -> Option<String> {
+    let of_stage = |stage: &StageShift| {
+        let [before, after] = [stage.baseline_median_ns, stage.median_ns].map(|ns| duration(ns.round() as i64));
+        let noise = stage.interval_ns.map(|interval| format!(", {}", between(interval))).unwrap_or_default();
+        let load = match stage.load {
+            Load::Unknown => " if it has the same batch and tokens, which only one run states",
+            Load::Same | Load::Other => "",
+        };
+        format!(
+            "a {} takes {after} instead of {before} ({}{noise}, medians of {} and {} steps){load}",
+            stages::step(stage.stage.label()),
+            signed(stage.pct(), stage.shift_ns.round() as i64),
+            grouped(stage.steps as u64),
+            grouped(stage.baseline_steps as u64)
+        )
+    };
+    if run.estimated_stages.is_empty() {
+        return run.estimate.clone();
+    }
+    let stages: Vec<String> = run.estimated_stages.iter().map(of_stage).collect();
+    Some(format!("An estimate and no verdict: {}.", stages.join("; ")))
+}
+
+/// Whether the mean step of a run is a mean over stages.
+fn has_several_stages(run: &ComparedRun) -> bool {
+    run.main_stage.iter().count() + run.other_stages.len() > 1
+}
+
+/// What the change of the mean step of the main stage is made of. Empty if that is not known or contradicts the change of the median.
+fn stage_parts(run: &ComparedRun) -> String {
+    let Some((stage, parts)) = run.main_stage.as_ref().and_then(|stage| Some((stage, stage.parts?))) else {
+        return String::new();
+    };
+    if (stage.shift_ns > 0.0) != (stage.mean_delta_ns > 0.0) {
+        return String::new();
+    }
+    let rounded = |ns: f64| ns.round() as i64;
+    let named = [
+        (parts.busy_ns, "GPU busy"),
+        (parts.host_late_ns, "waiting for late launches"),
+        (parts.other_idle_ns, "other idle time"),
+    ];
+    let named: Vec<String> = named
+        .into_iter()
+        .filter(|(ns, _)| rounded(*ns) != 0)
+        .map(|(ns, name)| format!("{} {name}", change(rounded(ns))))
+        .collect();
+    let step = stages::step(stage.stage.label());
+    format!("; of the mean {step}, {}: {}", change(rounded(stage.mean_delta_ns)), named.join(", "))
+}
+
+/// `95 %: +1.00 us to +2.00 us`.
+fn between((low, high): (i64, i64)) -> String {
+    match [change(low), change(high)] {
+        [low, high] if low == high => format!("95 %: {low}"),
+        [low, high] => format!("95 %: {low} to {high}"),
+    }
 }
 
 /// Whether the changes by category and by kernel, which are those of the mean step, explain the outcome.
@@ -82,10 +155,6 @@ impl Head {
         let rounded = |ns: f64| ns.round() as i64;
         match run.main_stage {
             Some(stage) => {
-                let between = |(low, high)| match [change(low), change(high)] {
-                    [low, high] if low == high => format!("95 %: {low}"),
-                    [low, high] => format!("95 %: {low} to {high}"),
-                };
                 // The change of a step is no difference of medians: where steps are of two lengths, these differ in another way.
                 let time = duration(rounded(stage.baseline_median_ns));
                 Self {
@@ -162,8 +231,14 @@ pub fn short_verdicts(comparison: &Comparison) -> Vec<String> {
 
 fn short_verdict(comparison: &Comparison, run: &ComparedRun) -> String {
     let Some(run_change) = &run.change else {
-        let is_baseline = run.outcome == Outcome::Baseline;
-        return if is_baseline { "baseline" } else { "not comparable with the baseline" }.to_owned();
+        return match run.estimated_stages.as_slice() {
+            _ if run.outcome == Outcome::Baseline => "baseline".to_owned(),
+            [] => "not comparable with the baseline".to_owned(),
+            stages => {
+                let of_stage = |stage: &StageShift| format!("{}{}", signed(stage.pct(), 0), per_step(stage));
+                format!("{}, an estimate", stages.iter().map(of_stage).collect::<Vec<_>>().join(", "))
+            }
+        };
     };
     let per = per(comparison, run);
     let of_main = match run.outcome {
@@ -185,6 +260,7 @@ fn per(comparison: &Comparison, run: &ComparedRun) -> String {
 fn per_mean(comparison: &Comparison) -> &'static str {
     match comparison.basis {
         Basis::Step if comparison.has_work_outside_steps => " per step with the work around it",
+        Basis::Step if comparison.runs.iter().any(has_several_stages) => " per step of any stage",
         Basis::Step => " per step",
         Basis::Token => " per 1,000 tokens",
         Basis::Range => " per range",
@@ -280,7 +356,8 @@ pub(super) fn shown_runs<'a>(
     run: Option<usize>,
 ) -> Vec<(usize, &'a ComparedRun)> {
     let is_shown = |run: &ComparedRun| {
-        if has_unit(table) { run.change.is_some() } else { run.outcome != Outcome::Baseline }
+        let is_estimated = table == "compare_steps" && !run.estimated_stages.is_empty();
+        if has_unit(table) { run.change.is_some() || is_estimated } else { run.outcome != Outcome::Baseline }
     };
     let all: Vec<_> = comparison.runs.iter().enumerate().filter(|(_, run)| is_shown(run)).collect();
     let chosen = all.iter().find(|(index, _)| Some(*index) == run).copied();
@@ -364,7 +441,7 @@ fn tables(comparison: &Comparison) -> Vec<(Table, usize)> {
         &["remarks", "elapsed_ns"],
         &[],
         &["found", "ratio", "share_of_change_pct", "launches_delta_ns", "length_delta_ns"],
-        &["mean_delta_ns"],
+        &["mean_delta_ns", "busy_delta_ns", "host_late_delta_ns", "other_idle_delta_ns"],
         &["file", "line"],
         &[],
         &[],
@@ -395,7 +472,7 @@ pub use files::{json, text};
 /// The output formats of the command line.
 #[cfg(not(target_arch = "wasm32"))]
 mod files {
-    use super::{Change, Comparison, change, notes, palette, tables, unit_sentence, verdict};
+    use super::{Change, Comparison, change, estimate, notes, palette, tables, unit_sentence, verdict};
     use crate::analysis::compare::Basis;
     use crate::report::format::clean;
     use crate::report::terminal::{section, wrapped};
@@ -440,7 +517,7 @@ mod files {
                     "outcome": run.outcome.word(),
                     "verdict": verdict,
                     "reasons": run.reasons,
-                    "estimate": run.estimate,
+                    "estimate": estimate(run),
                     "warnings": run.warnings,
                     "units": run.units,
                     "unit": change.map(|_| unit_sentence(comparison, run)),
@@ -524,6 +601,45 @@ mod tests {
             at += length;
         }
         session::run(&trace.finish(), &Choices::default()).unwrap()
+    }
+
+    /// Decode steps of this name whose kernels last so many microseconds, after as many prefill steps as asked for.
+    fn decoding(label: &str, prefills: i64, (name, kernels): (&str, &[i64])) -> Run {
+        let (mut trace, mut at) = (TestTrace::new(), 0);
+        trace.in_us().label(label);
+        let prefills = (0..prefills).map(|_| ("step[EXTEND bs=1 toks=99]", 900));
+        for (name, kernel) in prefills.chain(kernels.iter().map(|kernel| (name, *kernel))) {
+            trace.range(name, at..at + 10).launch(at + 1..at + 2).launches("gemm", at + 5..at + 5 + kernel);
+            at += 15 + kernel;
+        }
+        session::run(&trace.finish(), &Choices::default()).unwrap()
+    }
+
+    #[test]
+    fn of_runs_that_cannot_be_compared_the_stage_that_both_have_is_estimated_first() {
+        let (a, b) =
+            (decoding("a", 9, ("step[DECODE bs=4]", &[100; 30])), decoding("b", 0, ("step[DECODE]", &[150; 3])));
+        let compared = compare(&[("a", &a), ("b", &b)], 0);
+        let words = verdict(&compared).remove(0);
+        let start = "b cannot be compared with a as a whole. An estimate and no verdict: a decode step takes 165 us instead of 115 us \
+                     (+43.5 %, 95 %: +50.0 us, medians of 2 and 29 steps) if it has the same batch and tokens, which only one run states.";
+        assert!(words.starts_with(start), "{words}");
+        assert!(words.contains("different stages of serving"), "{words}");
+        assert_eq!(short_verdicts(&compared)[1], "+43.5 % per decode step, an estimate");
+        let steps = table(&compared, "compare_steps", None).unwrap();
+        assert_eq!(steps.rows.len(), 1);
+        assert!(table(&compared, "compare_kernels", None).is_none());
+    }
+
+    #[test]
+    fn the_parts_in_the_verdict_are_those_of_its_stage() {
+        let decode = |kernel: i64| decoding("", 1, ("step[DECODE bs=4]", &[kernel; 12]));
+        let (a, b) = (decode(100), decode(110));
+        let compared = compare(&[("a", &a), ("b", &b)], 0);
+        let words = verdict(&compared).remove(0);
+        assert!(words.contains("; of the mean decode step, +10.0 us: +10.0 us GPU busy."), "{words}");
+        assert!(!words.contains("Largest kernel change"), "{words}");
+        assert_eq!(deltas(&compared).1, "Change per step of any stage");
     }
 
     #[test]

@@ -209,7 +209,7 @@ pub(super) fn fixed_time(
     Some(TrustRow { id: "fixed-time-window", run: 0, text, affects: rules.trust("fixed_time_affects", &[]) })
 }
 
-/// What the steps of the main stage, else the launches of common kernels, tell of a run that cannot be compared.
+/// What the launches of common kernels tell of a run that cannot be compared.
 pub(super) fn estimate(
     rules: &Rules,
     first: &Candidate,
@@ -217,23 +217,6 @@ pub(super) fn estimate(
     launches: Option<LaunchRatio>,
 ) -> Option<String> {
     let labels = [("run", other.label), ("baseline", first.label)];
-    if let Some(main) = other.stages.main() {
-        let (what, before, after) = (
-            stages::step(main.stage.label()),
-            time(MeanNs(main.baseline_median_ns).into()),
-            time(MeanNs(main.median_ns).into()),
-        );
-        let steps = [main.baseline_steps, main.steps].map(|steps| steps.to_string());
-        let [before_steps, steps] = steps.each_ref().map(String::as_str);
-        let values = [
-            ("what", what.as_str()),
-            ("before", &before),
-            ("after", &after),
-            ("before_steps", before_steps),
-            ("steps", steps),
-        ];
-        return Some(rules.estimate("stage", &[&labels[..], &values].concat()));
-    }
     let (ratio, agreement) = match launches? {
         LaunchRatio::Differing { median, agreement } => (median, agreement),
         LaunchRatio::Common { .. } | LaunchRatio::Unmatched => return None,

@@ -38,7 +38,7 @@ use crate::analysis::section::{Sections, words};
 use breakdown::{Breakdown, PartPair, changes_by_category, match_parts};
 use rules::Rules;
 use std::collections::BTreeSet;
-pub use step_shifts::StageShift;
+pub use step_shifts::{ChangeParts, Load, StageShift};
 use step_shifts::StageShifts;
 use steps::Steps;
 use units::{LaunchRatio, RepeatedRange};
@@ -162,8 +162,12 @@ pub struct ComparedRun {
     pub outcome: Outcome,
     /// Why it cannot be compared: one sentence each, with the remedy. Empty if it was compared.
     pub reasons: Vec<String>,
-    /// What can be said of the change of a run that cannot be compared, with the assumption, in a sentence. It is no verdict.
+    /// What can be said of the change of a run that cannot be compared and has no stage in common with the baseline, with the assumption, in a
+    /// sentence. It is no verdict.
     pub estimate: Option<String>,
+    /// Of a run that cannot be compared as a whole: the stages that the baseline has with the same load, as far as both state it. They are an
+    /// estimate.
+    pub estimated_stages: Vec<StageShift>,
     /// Caveats of the comparison, one sentence each.
     pub warnings: Vec<String>,
     /// The GPUs of the baseline and of the run in words, if they differ.
@@ -272,6 +276,7 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
             outcome: if index == baseline { Outcome::Baseline } else { Outcome::NotComparable },
             reasons: if index == baseline { Vec::new() } else { comparability::reasons(rules, first, candidate) },
             estimate: None,
+            estimated_stages: Vec::new(),
             warnings: Vec::new(),
             other_gpus: comparability::other_gpus(rules, first.run, candidate.run),
             units: None,
@@ -338,7 +343,9 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
     }
     for ((candidate, compared), launches) in candidates.iter().zip(&mut compared).zip(&launches) {
         if !compared.reasons.is_empty() {
-            compared.estimate = comparability::estimate(rules, first, candidate, *launches);
+            compared.estimated_stages = candidate.stages.estimated().copied().collect();
+            let launches = launches.filter(|_| compared.estimated_stages.is_empty());
+            compared.estimate = comparability::estimate(rules, first, candidate, launches);
         }
     }
     let range = first.range.as_ref().filter(|_| basis == Basis::Range).map_or("", |range| range.name.as_str());

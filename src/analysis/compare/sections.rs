@@ -29,7 +29,6 @@ section! {
         idle_ns: Ns,
         elapsed_ns: Ns,
         steps: Option<u64>,
-        median_step_ns: Option<MeanNs>,
         remarks: String,
     }
 }
@@ -136,7 +135,6 @@ fn summary(comparison: &Comparison, candidates: &[Candidate], breakdowns: &[Brea
     answer.with_rows(candidates.iter().zip(compared).zip(breakdowns).map(|((candidate, compared), breakdown)| {
         let (run, change) = (candidate.run, compared.change.as_ref());
         let remarks: Vec<&str> = compared.reasons.iter().chain(&compared.warnings).map(String::as_str).collect();
-        let steps = candidate.steps.as_ref();
         CompareRunRow {
             run: compared.label.clone(),
             outcome: compared.outcome,
@@ -151,8 +149,7 @@ fn summary(comparison: &Comparison, candidates: &[Candidate], breakdowns: &[Brea
             busy_ns: mean_over_devices(run, run.wall.bar_ns.saturating_sub(run.wall.cpu_ns)),
             idle_ns: mean_over_devices(run, run.wall.cpu_ns),
             elapsed_ns: mean_over_devices(run, run.totals.elapsed_ns),
-            steps: steps.map(|steps| steps.count()),
-            median_step_ns: steps.and_then(|steps| steps.mean(|stage| stage.median_ns)).map(MeanNs),
+            steps: candidate.steps.as_ref().map(|steps| steps.count()),
             remarks: remarks.join("\n"),
         }
     }))

@@ -36,9 +36,65 @@ section! {
         shift_pct: Option<Pct> = "Change of a step",
         low_ns: Option<Ns> = "At least",
         high_ns: Option<Ns> = "At most",
-        /// The difference of the means.
+        /// The difference of the means, and its parts, which add up to it.
         mean_delta_ns: MeanNs = "Change of the mean",
+        busy_delta_ns: Option<MeanNs> = "Of it, GPU busy",
+        host_late_delta_ns: Option<MeanNs> = "Of it, host late",
+        other_idle_delta_ns: Option<MeanNs> = "Of it, other idle",
     }
+}
+
+/// A step on the device where it lasts longest. Ordered by duration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct StepTime {
+    duration_ns: i64,
+    /// `None` without a device, as the next.
+    busy_ns: Option<i64>,
+    host_late_ns: Option<i64>,
+}
+
+impl StepTime {
+    fn of(row: &StepListRow) -> Self {
+        let [busy_ns, host_late_ns] = [row.busy_ns, row.host_late_ns].map(|time| time.map(|time| time.0));
+        Self { duration_ns: row.duration_ns.0, busy_ns, host_late_ns }
+    }
+}
+
+/// The sum of a time of all steps as a mean; `None` if a step does not have it.
+fn mean(steps: &[StepTime], time: fn(&StepTime) -> Option<i64>) -> Option<f64> {
+    let sum = steps.iter().try_fold(0, |sum: i64, step| Some(sum.saturating_add(time(step)?)))?;
+    Some(sum as f64 / steps.len().max(1) as f64)
+}
+
+/// What the change of the mean step of a stage is made of, in nanoseconds. The parts add up to [`StageShift::mean_delta_ns`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ChangeParts {
+    /// The time in which the GPU works.
+    pub busy_ns: f64,
+    /// The time in which the GPU waits for a late launch.
+    pub host_late_ns: f64,
+    /// The rest.
+    pub other_idle_ns: f64,
+}
+
+impl ChangeParts {
+    fn of(before: &[StepTime], after: &[StepTime]) -> Option<Self> {
+        let change = |time: fn(&StepTime) -> Option<i64>| Some(mean(after, time)? - mean(before, time)?);
+        let (busy_ns, host_late_ns) = (change(|step| step.busy_ns)?, change(|step| step.host_late_ns)?);
+        let whole_ns = change(|step| Some(step.duration_ns))?;
+        Some(Self { busy_ns, host_late_ns, other_idle_ns: whole_ns - busy_ns - host_late_ns })
+    }
+}
+
+/// Whether the steps of a stage do the same work in two runs, by their batch and tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Load {
+    /// They state the same, or nothing.
+    Same,
+    /// Only one of the runs states them.
+    Unknown,
+    /// They state something else.
+    Other,
 }
 
 /// How the steps of one stage differ from those of the baseline.
@@ -46,8 +102,10 @@ section! {
 pub struct StageShift {
     /// The stage.
     pub stage: Stage,
-    /// What the change of its steps proves. [`Outcome::NotComparable`] if batch or tokens differ.
+    /// What the change of its steps proves. [`Outcome::NotComparable`] unless the load is the same.
     pub outcome: Outcome,
+    /// Whether its steps do the same work in both runs.
+    pub load: Load,
     /// The compared steps of the baseline.
     pub baseline_steps: usize,
     /// The compared steps of the run.
@@ -62,6 +120,8 @@ pub struct StageShift {
     pub interval_ns: Option<(i64, i64)>,
     /// The difference of the mean durations.
     pub mean_delta_ns: f64,
+    /// What that is made of; `None` for steps without a device.
+    pub parts: Option<ChangeParts>,
     /// The time of the compared steps of both runs.
     time_ns: i64,
 }
@@ -78,21 +138,25 @@ impl StageShift {
     }
 
     /// `before` and `after` are sorted; `None` if one of them is empty.
-    fn of(stage: Stage, before: &[i64], after: &[i64]) -> Option<Self> {
-        let Shift { median: shift_ns, interval: interval_ns } = shift(before, after)?;
+    fn of(stage: Stage, before: &[StepTime], after: &[StepTime]) -> Option<Self> {
+        let durations = |steps: &[StepTime]| steps.iter().map(|step| step.duration_ns).collect::<Vec<_>>();
+        let (before_ns, after_ns) = (durations(before), durations(after));
+        let Shift { median: shift_ns, interval: interval_ns } = shift(&before_ns, &after_ns)?;
         let sum = |times: &[i64]| times.iter().fold(0, |sum: i64, time| sum.saturating_add(*time));
-        let mean = |times: &[i64]| sum(times) as f64 / times.len().max(1) as f64;
+        let mean = |steps: &[StepTime]| mean(steps, |step| Some(step.duration_ns));
         Some(Self {
             stage,
             outcome: Outcome::NotComparable,
+            load: Load::Other,
             baseline_steps: before.len(),
             steps: after.len(),
-            baseline_median_ns: median(before)?,
-            median_ns: median(after)?,
+            baseline_median_ns: median(&before_ns)?,
+            median_ns: median(&after_ns)?,
             shift_ns,
             interval_ns,
-            mean_delta_ns: mean(after) - mean(before),
-            time_ns: sum(before).saturating_add(sum(after)),
+            mean_delta_ns: mean(after)? - mean(before)?,
+            parts: ChangeParts::of(before, after),
+            time_ns: sum(&before_ns).saturating_add(sum(&after_ns)),
         })
     }
 
@@ -124,6 +188,9 @@ impl StageShift {
             low_ns: self.interval_ns.map(|(low, _)| Ns(low)),
             high_ns: self.interval_ns.map(|(_, high)| Ns(high)),
             mean_delta_ns: MeanNs(self.mean_delta_ns),
+            busy_delta_ns: self.parts.map(|parts| MeanNs(parts.busy_ns)),
+            host_late_delta_ns: self.parts.map(|parts| MeanNs(parts.host_late_ns)),
+            other_idle_delta_ns: self.parts.map(|parts| MeanNs(parts.other_idle_ns)),
         }
     }
 }
@@ -140,11 +207,11 @@ impl StageShifts {
             (false, true) if has_one_stage(&before) => (before, pooled(after)),
             _ => (before, after),
         };
-        let shift = |(stage, before): (&Stage, &Vec<i64>)| {
+        let shift = |(stage, before): (&Stage, &Vec<StepTime>)| {
             let shift = StageShift::of(*stage, before, after.get(stage).filter(|_| is_comparable(*stage))?)?;
-            let has_same_load = has_same_load(thresholds, *stage, baseline, other);
-            let outcome = if has_same_load { shift.outcome(thresholds) } else { Outcome::NotComparable };
-            Some(StageShift { outcome, ..shift })
+            let load = load(thresholds, *stage, baseline, other);
+            let outcome = if load == Load::Same { shift.outcome(thresholds) } else { Outcome::NotComparable };
+            Some(StageShift { outcome, load, ..shift })
         };
         Self(before.iter().filter_map(shift).collect())
     }
@@ -153,6 +220,11 @@ impl StageShifts {
     pub(super) fn main(&self) -> Option<&StageShift> {
         let comparable = self.0.iter().filter(|shift| shift.outcome != Outcome::NotComparable);
         comparable.rev().max_by_key(|shift| shift.time_ns)
+    }
+
+    /// The stages whose steps may do the same in both runs.
+    pub(super) fn estimated(&self) -> impl Iterator<Item = &StageShift> {
+        self.0.iter().filter(|shift| shift.load != Load::Other)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &StageShift> {
@@ -169,7 +241,7 @@ impl StageShifts {
 }
 
 /// Whether batch and tokens of a stage are the same. Runs that do not state them are taken to be alike, as in the whole comparison.
-fn has_same_load(thresholds: &Thresholds, stage: Stage, baseline: &Candidate, other: &Candidate) -> bool {
+fn load(thresholds: &Thresholds, stage: Stage, baseline: &Candidate, other: &Candidate) -> Load {
     let load = |steps: &Steps| {
         if stage == Stage::All {
             return Some([steps.mean(|stage| stage.batch_size), steps.mean(|stage| stage.tokens)]);
@@ -178,11 +250,15 @@ fn has_same_load(thresholds: &Thresholds, stage: Stage, baseline: &Candidate, ot
         Some([of_stage.batch_size, of_stage.tokens])
     };
     let load = |candidate: &Candidate| candidate.steps.as_ref().and_then(load);
-    let is_same = |loads| match loads {
-        (Some(a), Some(b)) => f64::abs(a - b) <= thresholds.unequal_work * f64::max(a, b),
-        (a, b) => a.is_none() && b.is_none(),
+    let of_value = |values| match values {
+        (Some(a), Some(b)) if f64::abs(a - b) > thresholds.unequal_work * f64::max(a, b) => Load::Other,
+        (Some(_), None) | (None, Some(_)) => Load::Unknown,
+        _ => Load::Same,
     };
-    load(baseline).zip(load(other)).is_some_and(|(a, b)| a.into_iter().zip(b).all(is_same))
+    let Some((a, b)) = load(baseline).zip(load(other)) else { return Load::Other };
+    let of_values: Vec<Load> = a.into_iter().zip(b).map(of_value).collect();
+    let worst = [Load::Other, Load::Unknown].into_iter().find(|load| of_values.contains(load));
+    worst.unwrap_or(Load::Same)
 }
 
 /// The table of all runs. Runs that are refused otherwise have rows too: a stage is compared with the same stage.
@@ -193,21 +269,21 @@ pub(super) fn table(rows: Vec<CompareStepsRow>) -> Answer<CompareSteps> {
         .with_rows(rows)
 }
 
-/// The times of the steps of each stage in nanoseconds, sorted.
-fn times_by_stage(run: &Run) -> BTreeMap<Stage, Vec<i64>> {
+/// The steps of each stage, sorted.
+fn times_by_stage(run: &Run) -> BTreeMap<Stage, Vec<StepTime>> {
     let mut by_device: BTreeMap<String, Vec<StepListRow>> = BTreeMap::new();
     for row in StepList::rows(&run.sections) {
         by_device.entry(row.device_id.words()).or_default().push(row);
     }
-    let mut times: BTreeMap<Stage, Vec<i64>> = BTreeMap::new();
+    let mut times: BTreeMap<Stage, Vec<StepTime>> = BTreeMap::new();
     for mut rows in by_device.into_values() {
         rows.pop();
         let mut number: BTreeMap<Stage, usize> = BTreeMap::new();
         for row in rows.iter().filter(|row| row.in_start_up != Some(true)) {
             let (times, number) = (times.entry(row.stage).or_default(), number.entry(row.stage).or_default());
             match times.get_mut(*number) {
-                Some(time) => *time = row.duration_ns.0.max(*time),
-                None => times.push(row.duration_ns.0),
+                Some(time) => *time = StepTime::of(row).max(*time),
+                None => times.push(StepTime::of(row)),
             }
             *number += 1;
         }
@@ -217,18 +293,18 @@ fn times_by_stage(run: &Run) -> BTreeMap<Stage, Vec<i64>> {
 }
 
 /// Whether the steps are of kinds without a name.
-fn has_kinds(times: &BTreeMap<Stage, Vec<i64>>) -> bool {
+fn has_kinds(times: &BTreeMap<Stage, Vec<StepTime>>) -> bool {
     !times.is_empty() && times.keys().all(|stage| !is_comparable(*stage))
 }
 
 /// Whether nothing tells the steps apart.
-fn has_one_stage(times: &BTreeMap<Stage, Vec<i64>>) -> bool {
+fn has_one_stage(times: &BTreeMap<Stage, Vec<StepTime>>) -> bool {
     times.keys().eq([&Stage::All])
 }
 
 /// All steps as one stage. A few steps with other work make kinds in one run and not in the other; they do not change a median.
-fn pooled(times: BTreeMap<Stage, Vec<i64>>) -> BTreeMap<Stage, Vec<i64>> {
-    let mut all: Vec<i64> = times.into_values().flatten().collect();
+fn pooled(times: BTreeMap<Stage, Vec<StepTime>>) -> BTreeMap<Stage, Vec<StepTime>> {
+    let mut all: Vec<StepTime> = times.into_values().flatten().collect();
     all.sort_unstable();
     BTreeMap::from([(Stage::All, all)])
 }
@@ -282,6 +358,32 @@ mod tests {
             ],
             "one step has no interval, and the last step reaches no other"
         );
+    }
+
+    /// One prefill and decode steps whose kernel and late launch take so many microseconds.
+    fn mixed(prefill: i64, kernel: i64, late: i64) -> Run {
+        let mut trace = TestTrace::new();
+        let mut at = 0;
+        trace.in_us();
+        let decodes = std::iter::repeat_n(("step[DECODE bs=4]", kernel, late), 10);
+        for (name, kernel, late) in std::iter::once(("step[EXTEND bs=1 toks=99]", prefill, 0)).chain(decodes) {
+            trace.range(name, at..at + late + 5).launch(at + late..at + late + 1);
+            trace.launches("gemm", at + late + 2..at + late + 2 + kernel);
+            at += late + 2 + kernel;
+        }
+        session::run(&trace.finish(), &Choices::default()).unwrap()
+    }
+
+    #[test]
+    fn the_parts_of_a_stage_add_up_to_its_own_change_whatever_the_other_stages_do() {
+        let found = compared(&mixed(2_000, 500, 200), &mixed(1_500, 540, 230));
+        let main = found.runs[1].main_stage.unwrap();
+        let parts = main.parts.unwrap();
+        assert_eq!((main.stage, main.mean_delta_ns), (Stage::Decode, 70_000.0));
+        assert_eq!(parts.busy_ns, 40_000.0);
+        assert_eq!(parts.busy_ns + parts.host_late_ns + parts.other_idle_ns, main.mean_delta_ns);
+        let columns = ["stage", "mean_delta_ns", "busy_delta_ns"];
+        assert_eq!(rows_of(&found.sections["compare_steps"], &columns)[1], "decode 70000 40000");
     }
 
     fn compared(before: &Run, after: &Run) -> Comparison {

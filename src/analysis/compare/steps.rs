@@ -28,7 +28,6 @@ pub(super) struct StageSteps {
     pub(super) count: u64,
     pub(super) batch_size: Option<f64>,
     pub(super) tokens: Option<f64>,
-    pub(super) median_ns: Option<f64>,
     /// Mean time from the start of a step to the start of the next one.
     pub(super) mean_interval_ns: f64,
     stdev_interval_ns: Option<f64>,
@@ -130,7 +129,6 @@ impl StageSteps {
             count: row.steps as u64,
             batch_size: row.batch,
             tokens: row.tokens,
-            median_ns: row.median_ns.map(|ns| ns.0),
             mean_interval_ns: row.mean_interval_ns?.0,
             stdev_interval_ns: row.stdev_interval_ns.map(|ns| ns.0),
         })
