@@ -2,6 +2,9 @@
 //!
 //! A category has the same colour in every chart, table and export. The colours are data: `patterns/palette.json`. Charts
 //! and tables use only class names; [`css`] defines each colour once for the light and once for the dark theme.
+//!
+//! The family of a category decides its hue: compute cool, small math warm, movement violet, communication red, unknown grey. Idle time is
+//! hatched grey: its fill is the hatching, its ink text on the page.
 
 use crate::json::{self, from_json};
 use crate::ordering;
@@ -15,10 +18,12 @@ const DATA: &str = include_str!("../../patterns/palette.json");
 struct Palette {
     background: Background,
     categories: Vec<Category>,
+    /// Stages of steps, and parts of the time of a rank.
+    parts: Vec<Category>,
     spares: Vec<Spare>,
     aliases: BTreeMap<String, String>,
 }
-from_json!(Palette { background, categories, spares, aliases });
+from_json!(Palette { background, categories, parts, spares, aliases });
 
 #[derive(Debug, Default)]
 struct Background {
@@ -53,7 +58,8 @@ from_json!(Colour { fill, ink });
 
 /// The CSS class of a category: `cat-gemm` for `gemm`.
 ///
-/// Category names of gputrc2graph's rule files are aliases of similar categories. Any other name gets one of a few spare
+/// Stages and parts of the time of a rank have colours of their own. Category names of gputrc2graph's rule files are aliases of similar
+/// categories. Any other name gets one of a few spare
 /// classes, chosen by a hash, so it is always the same. The class contains only `a-z`, `0-9`, `_` and `-`.
 ///
 /// ```
@@ -132,7 +138,8 @@ fn properties(name: &str, colour: &Colour) -> String {
 /// The name of each class with its colours in the light and the dark theme.
 fn entries() -> impl Iterator<Item = (String, &'static Colour, &'static Colour)> {
     let palette = palette();
-    let categories = palette.categories.iter().map(|entry| (slug(&entry.category), &entry.light, &entry.dark));
+    let categories = palette.categories.iter().chain(&palette.parts);
+    let categories = categories.map(|entry| (slug(&entry.category), &entry.light, &entry.dark));
     let spares = (1..).zip(&palette.spares);
     let spares = spares.map(|(number, spare)| (format!("spare-{number}"), &spare.light, &spare.dark));
     categories.chain(spares)
@@ -144,11 +151,11 @@ fn palette() -> &'static Palette {
     PALETTE.get_or_init(|| json::read(DATA).unwrap_or_default())
 }
 
-/// The entry of a category or of the category that it is an alias of.
+/// The entry of a category or part, or of the one that it is an alias of.
 fn find(category: &str) -> Option<&'static Category> {
     let palette = palette();
     let name = palette.aliases.get(category).map_or(category, String::as_str);
-    palette.categories.iter().find(|entry| entry.category == name)
+    palette.categories.iter().chain(&palette.parts).find(|entry| entry.category == name)
 }
 
 /// `cpu` for `CPU (non-GPU)`; all other names in the palette are single words.
@@ -359,13 +366,26 @@ mod tests {
         }
     }
 
+    /// The categories of each family; idle time is hatched.
+    const FAMILIES: [(&str, &[&str]); 5] = [
+        ("communication", &["communication"]),
+        ("compute", &["attention", "moe_gemm", "gemm", "moe", "conv"]),
+        ("small math", &["norm", "rope", "softmax", "sampling", "quantize", "activation", "reduce", "elementwise"]),
+        ("movement", &["kv_cache", "memory"]),
+        ("unknown", &["misc"]),
+    ];
+
+    fn family(name: &str) -> Option<&'static str> {
+        FAMILIES.iter().find(|(_, names)| names.contains(&name)).map(|(family, _)| *family)
+    }
+
     /// Neighbours in stacking order differ clearly under every vision, and any two families differ a little. Within a family a
     /// colour-blind reader needs order and labels.
     #[test]
     fn categories_are_distinguishable_with_colour_blindness() {
         for (background, colours) in schemes() {
-            let named: Vec<_> =
-                colours.iter().filter(|(name, _)| name != "cpu" && !name.starts_with("spare")).collect();
+            let named: Vec<_> = colours.iter().filter(|(name, _)| family(name).is_some()).collect();
+            assert_eq!(named.len(), palette().categories.len() - 1);
             for vision in [&NORMAL_VISION, &PROTANOPIA, &DEUTERANOPIA] {
                 for pair in named.windows(2) {
                     let far = distance(&pair[0].1.fill, &pair[1].1.fill, vision);
@@ -381,10 +401,41 @@ mod tests {
         }
     }
 
-    fn family(name: &str) -> String {
-        let data: serde_json::Value = serde_json::from_str(DATA).unwrap();
-        let all = data["categories"].as_array().unwrap();
-        all.iter().find(|entry| entry["category"] == name).unwrap()["family"].to_string()
+    /// Any two stages, and any two parts of the bar of a rank.
+    #[test]
+    fn stages_and_parts_of_ranks_are_distinguishable_with_colour_blindness() {
+        const STAGES: &[&str] = &["extend/prefill", "decode", "mixed", "draft", "verify"];
+        const PARTS: &[&str] =
+            &["compute", "compute during communication", "copies and graphs", "transfer", "waiting for a rank"];
+        for names in [STAGES, PARTS] {
+            for (background, colours) in schemes() {
+                let fill = |name: &str| {
+                    let class = class(name);
+                    let slug = class.strip_prefix("cat-").unwrap();
+                    &colours.iter().find(|(found, _)| found == slug).unwrap().1.fill
+                };
+                for (index, a) in names.iter().enumerate() {
+                    for b in &names[index + 1..] {
+                        for vision in [&NORMAL_VISION, &PROTANOPIA, &DEUTERANOPIA] {
+                            let far = distance(fill(a), fill(b), vision);
+                            assert!(far >= 0.08, "{a} and {b} on {background}: {far:.3}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_stage_has_the_colour_of_no_category() {
+        let palette = palette();
+        for stage in
+            ["extend/prefill", "prefill", "decode", "mixed", "draft", "verify", "compute", "waiting for a rank"]
+        {
+            let own = class(stage);
+            let is_shared = palette.categories.iter().any(|entry| class(&entry.category) == own);
+            assert!(!is_shared && !own.contains("spare"), "{stage}: {own}");
+        }
     }
 
     #[test]
