@@ -202,15 +202,15 @@ fn shown_cell(cell: &Cell, unit: Unit) -> Shown {
     }
 }
 
-/// A time in the unit of its column. A value below 0.01 is shown in its own unit, or it would lose its digits.
+/// A time in the unit of its column, which the heading has. Below 0.01 it has three significant digits, or its row would lose them.
 fn in_unit(ns: f64, column_unit: Unit) -> String {
-    const MIN_IN_COLUMN_UNIT: f64 = 0.01;
     let value = ns / column_unit.ns() as f64;
-    let own_unit = unit(ns.abs());
-    if value == 0.0 || value.abs() >= MIN_IN_COLUMN_UNIT || own_unit == column_unit {
-        return digits(value);
+    match value.abs() {
+        size if size == 0.0 || size >= 0.01 => digits(value),
+        size if size >= 0.001 => format!("{value:.5}"),
+        size if size >= 0.000_1 => format!("{value:.6}"),
+        _ => "<0.0001".to_owned(),
     }
-    format!("{} {}", digits(ns / own_unit.ns() as f64), own_unit.name())
 }
 
 /// Replaces control characters, direction marks and line separators by U+FFFD: a name from a trace could otherwise send
@@ -250,13 +250,16 @@ mod tests {
     #[test]
     fn a_time_column_has_one_unit_and_exact_values_in_tooltips() {
         let column = Column { key: "elapsed_ns".into(), title: "Elapsed".into(), kind: Kind::Time };
-        let rows = vec![vec![Cell::Ns(31_905_483)], vec![Cell::Ns(2_368)], vec![Cell::Empty]];
+        let rows = [Cell::Ns(31_905_483), Cell::Ns(2_368), Cell::Empty, Cell::Ns(494), Cell::Ns(7), Cell::Ns(0)];
+        let rows = rows.into_iter().map(|cell| vec![cell]).collect();
         let table = Table { columns: vec![column], rows, ..Table::default() };
         assert_eq!(headings(&table), ["Elapsed (ms)"]);
         let shown = shown(&table);
         assert_eq!((shown[0][0].text.as_str(), shown[0][0].title.as_str()), ("31.9", "31,905,483 ns"));
-        assert_eq!((shown[1][0].text.as_str(), shown[1][0].title.as_str()), ("2.37 us", "2,368 ns"));
+        assert_eq!((shown[1][0].text.as_str(), shown[1][0].title.as_str()), ("0.00237", "2,368 ns"));
         assert_eq!(shown[2][0], Shown::default());
+        assert_eq!((shown[3][0].text.as_str(), shown[4][0].text.as_str()), ("0.000494", "<0.0001"));
+        assert_eq!((shown[4][0].title.as_str(), shown[5][0].text.as_str()), ("7 ns", "0"));
     }
 
     #[test]
