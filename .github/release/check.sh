@@ -17,7 +17,7 @@ expect() {
 for manifest in Cargo.toml capture/Cargo.toml facts/Cargo.toml mcp/Cargo.toml python/Cargo.toml scan/Cargo.toml server/Cargo.toml; do
     expect "$manifest" "$(sed -n 's/^version = "\(.*\)"/\1/p' "$manifest" | head -n 1)"
 done
-for manifest in npm/package.json .claude-plugin/plugin.json server.json; do
+for manifest in npm/package.json vscode/package.json .claude-plugin/plugin.json server.json; do
     expect "$manifest" "$(sed -n 's/^  "version": "\(.*\)",/\1/p' "$manifest")"
 done
 expect 'the image in server.json' "$(sed -n 's/.*"identifier": ".*:\(.*\)",/\1/p' server.json)"

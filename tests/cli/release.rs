@@ -45,6 +45,7 @@ fn all_manifests_name_one_version() {
     for name in [
         "server/Cargo.toml",
         "npm/package.json",
+        "vscode/package.json",
         ".claude-plugin/plugin.json",
         "server.json",
         "the image in server.json",

@@ -16,7 +16,7 @@ use crate::command::{Run, in_parallel};
 use crate::counts::Counts;
 use crate::program::{PROFILE, Program, cargo};
 use crate::wasm::Purpose;
-use crate::{book, cpu, page, project, python, setup, wasm};
+use crate::{book, cpu, page, project, python, setup, vscode, wasm};
 
 /// A check: its id, what it is, and the function.
 type Check = (&'static str, &'static str, fn() -> Result<()>);
@@ -236,7 +236,7 @@ fn oracle() -> Result<()> {
 
 pub fn page_types_and_lints() -> Result<()> {
     Run::new("node node_modules/typescript/bin/tsc --project tsconfig.json").run()?;
-    Run::new("node node_modules/eslint/bin/eslint.js --max-warnings 0 www npm tests/page eslint.config.js").run()
+    Run::new("node node_modules/eslint/bin/eslint.js --max-warnings 0 www npm vscode tests/page eslint.config.js").run()
 }
 
 /// More browsers at once would disturb the tests that measure times.
@@ -246,6 +246,7 @@ const PAGE_TESTS_AT_ONCE: usize = 4;
 /// fails is repeated once, at the end and alone, and named.
 fn page_tests() -> Result<()> {
     let (chromium, program) = (setup::chromium()?, Program::built()?.path("gpuprism"));
+    vscode::pack(&project::dist(), &vscode::default_file()?)?;
     let failed = Mutex::new(Vec::new());
     in_parallel(&test_files(&project::root().join("tests/page"))?, PAGE_TESTS_AT_ONCE, |file| {
         let (outcome, output) = page_test(file, &chromium, &program)?;
@@ -280,6 +281,7 @@ fn page_test(file: &Path, chromium: &Path, program: &Path) -> Result<(Result<()>
     let outcome = Run::new("node --test")
         .arg(file)
         .env("GPUPRISM_DIST", project::dist())
+        .env("GPUPRISM_VSIX", vscode::default_file()?)
         .env("GPUPRISM_BIN", program)
         .env("CHROMIUM", chromium)
         .log_to(&log)?

@@ -18,6 +18,7 @@ mod release;
 mod serve;
 mod setup;
 mod space;
+mod vscode;
 mod wasm;
 
 use std::path::PathBuf;
@@ -36,6 +37,7 @@ usage: cargo xtask COMMAND
   wasm [--out DIR]        build the page's wasm modules into DIR (dist/pkg)
   build [--out DIR]       build the page into DIR (dist) and check the size of its first load
   npm [--out DIR]         build a folder for `npm install` with the WebAssembly module and its types into DIR (target/npm)
+  vscode [--out FILE]     build the extension for VS Code with the page in it into FILE (target/gpuprism.vsix)
   space [--out DIR]       build the page as a static Space for Hugging Face into DIR (target/space)
   release                 build the page, and the command line with the page in it, for `gpuprism view`
   serve [--port N]        build the page and serve it on http://127.0.0.1:N (8080)
@@ -77,6 +79,7 @@ fn run() -> Result<()> {
         ["build"] => page::build(arguments.out.as_deref(), Purpose::Publish),
         ["release"] => release::build(),
         ["npm"] => npm::build(arguments.out.as_deref()),
+        ["vscode"] => vscode::build(arguments.out.as_deref()),
         ["space"] => space::build(arguments.out.as_deref()),
         ["serve"] => serve::serve(arguments.port),
         ["book"] => book::write(arguments.out.as_deref()),

@@ -40,7 +40,7 @@ impl Changed {
 
     fn page(&self) -> bool {
         self.has(|path| {
-            let folders = ["www/", "npm/", "tests/page/", "package", "tsconfig", "eslint"];
+            let folders = ["www/", "npm/", "vscode/", "tests/page/", "package", "tsconfig", "eslint"];
             folders.iter().any(|folder| path.starts_with(folder))
         })
     }
