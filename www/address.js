@@ -1,4 +1,4 @@
-// The view in the address: the URL fragment has tab, sort, filter, run, hidden categories, windows, pivot, kernel, dashboard and
+// The view in the address: the URL fragment has tab, sort, filter, run, hidden categories, lanes, windows, pivot, kernel, dashboard and
 // settings, so that Back, reload and a pasted link (with the same files opened again) restore it. A link can also carry a
 // report (`report=`), which stays in the address while that report is open. Browsers send no fragment to a server.
 
@@ -9,7 +9,7 @@ const NONE = [];
 
 /** The view if the address names nothing. */
 export const DEFAULTS = {
-  tab: '', of: '', sort: '', dir: 'desc', filter: '', run: '', base: '', hide: NONE, window: NONE, stage: '', pivot: NONE, kernel: '',
+  tab: '', of: '', sort: '', dir: 'desc', filter: '', run: '', base: '', hide: NONE, lanes: NONE, window: NONE, stage: '', pivot: NONE, kernel: '',
   rules: '', attribution: 'fair', devices: 'each', tp: '', ep: '', pp: '', dp: '', gpu: '', above: '', comm: '',
 };
 

@@ -23,9 +23,11 @@ const TIMELINE_KEYS = [
   ['n N', 'the next launch of the same kernel, the one before'],
   ['f', 'zoom to the selected bar'],
   ['z', 'fill the window with the timeline, and back'],
+  ['p c', 'pin the lane of the selected bar, else the one under the pointer; fold its group'],
+  ['Shift ↑ ↓', 'move that lane within its group'],
   ['m', 'mark its start, else the time under the pointer'],
   ['Shift and a drag', 'pick a window for all tables'],
-  ['Esc', 'a step back: to the table, to the view before a zoom to a bar, from the selection, to the window before, to the whole trace'],
+  ['Esc', 'a step back: to the table, to the view before a zoom to a bar, from the selection, from the filled window, to the window before, to the whole trace'],
 ];
 
 const FILES = [

@@ -19,7 +19,7 @@ export class TimelineInput {
   /** @type {{ x: number, y: number, isPicking: boolean, hasMoved: boolean } | null} */
   #drag = null;
   #hoverTimer = 0;
-  /** Where the pointer is on the canvas; null if it is elsewhere. @type {{ x: number } | null} */
+  /** Where the pointer is on the canvas; null if it is elsewhere. @type {{ x: number, y: number } | null} */
   #pointer = null;
 
   /** @param {Timeline} timeline @param {HTMLCanvasElement} canvas @param {HTMLElement} scroll */
@@ -124,7 +124,7 @@ export class TimelineInput {
     timeline.draw();
     if (!drag || event.type === 'pointercancel') return;
     if (picked) timeline.pick(Math.min(...picked), Math.max(...picked));
-    else if (!drag.hasMoved) timeline.select(timeline.hit(drag.x, drag.y));
+    else if (!drag.hasMoved && !timeline.foldAt(drag.y)) timeline.select(timeline.hit(drag.x, drag.y));
   }
 
   #endHover() {
@@ -159,8 +159,11 @@ export class TimelineInput {
       timeline.view.pan(share * timeline.view.length);
       timeline.draw();
     };
+    const onLane = () => timeline.actOnLane(event.key, this.#pointer?.y ?? null);
     /** @type {Record<string, () => void>} */
     const actions = {
+      p: onLane,
+      c: onLane,
       w: () => timeline.zoom(0.6, this.#timeAtPointer),
       s: () => timeline.zoom(1 / 0.6, this.#timeAtPointer),
       a: () => pan(-0.2),
@@ -172,8 +175,8 @@ export class TimelineInput {
       N: () => timeline.stepAlike('previous'),
       ArrowLeft: () => timeline.step('before'),
       ArrowRight: () => timeline.step('after'),
-      ArrowUp: () => timeline.changeLane(-1),
-      ArrowDown: () => timeline.changeLane(1),
+      ArrowUp: () => (event.shiftKey ? onLane() : timeline.changeLane(-1)),
+      ArrowDown: () => (event.shiftKey ? onLane() : timeline.changeLane(1)),
       Enter: () => timeline.fitSelected(),
       Escape: () => timeline.back(),
     };

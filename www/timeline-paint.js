@@ -1,9 +1,11 @@
 // Draws a timeline on a canvas: the axis, the lanes with their titles, the bars of the tiles in view, the selection, the chosen window and
-// the launch of the selected op. Remembers where the bars are, to find the one under the pointer.
+// the launch of the selected op. Remembers where the bars are, to find the one under the pointer. Pinned lanes stay below the axis while the
+// others are scrolled: what belongs to lanes is drawn once for each of the two.
 
 import { LAYERS, TILE_UNITS, unitNs } from './timeline-view.js';
 
 /** @import { Mark, Moment, Place, TimelineStyle, TimelineView, Wait } from './types.js' */
+/** @import { LaneOrder } from './timeline-lanes.js' */
 /** @import { HitSpan } from './timeline-search.js' */
 /** @import { PlacedTile } from './timeline-tiles.js' */
 /** @import { View } from './timeline-view.js' */
@@ -30,34 +32,48 @@ const HIT_PX = 2;
 /** The head of the arrow from a launch to its op, in pixels. */
 const ARROW = { length: 8, halfWidth: 4 };
 
-/** A lane on the canvas: its top and the height of each of its rows. @typedef {{ top: number, rowHeight: number, depth: number, title: string }} LaneBox */
+/** A lane on the canvas: its top and the height of each of its rows. @typedef {{ top: number, rowHeight: number, depth: number, title: string, isPinned: boolean }} LaneBox */
 /** A bar under the pointer. @typedef {{ lane: number, row: number, count: number, from: number, to: number, style: number, label: string }} Hit */
 /** What a frame shows. @typedef {{
  *   view: View, width: number, height: number, scrollTop: number, tiles: PlacedTile[], hits: HitSpan[], selected: Moment | null, hovered: Hit | null,
- *   window: [number, number] | null, marks: Mark[], picking: [number, number] | null, anchor: { at: number, text: string } | null, waits: Wait[],
+ *   window: [number, number] | null, marks: Mark[], picking: [number, number] | null, anchor: { at: number, text: string } | null, waits: Wait[], isPinned?: boolean,
  * }} Frame */
 
-/** The lanes from top to bottom, a heading for each group and a line for each note, and the height of all. @param {TimelineView} timeline */
-export function layOut({ lanes, notes }) {
-  /** @type {LaneBox[]} */
-  const boxes = [];
-  /** @type {{ top: number, text: string }[]} */
+/** Where a lane is that is not on the canvas. */
+const HIDDEN_TOP = -1e6;
+
+/** The pinned lanes and where they end, the others with a heading for each group and a line for each note, and the height of all.
+ * @param {TimelineView} timeline @param {LaneOrder} shown */
+export function layOut({ lanes, notes }, { pinned, order, folded }) {
+  const boxOf = (/** @type {number} */ index, /** @type {number} */ top, isPinned = false) => {
+    const { layer, depth, title, group } = lanes[index];
+    return { top, rowHeight: ROW_HEIGHT[layer], depth, title: isPinned ? `${title}, ${group}` : title, isPinned };
+  };
+  const boxes = lanes.map((_, index) => boxOf(index, HIDDEN_TOP));
+  /** @type {{ top: number, text: string, group: string }[]} */
   const headings = [];
   let top = AXIS_HEIGHT;
-  lanes.forEach((lane, index) => {
-    if (index === 0 || lanes[index - 1].group !== lane.group) {
-      headings.push({ top, text: lane.group });
+  const add = (/** @type {number} */ index, isPinned = false) => {
+    boxes[index] = boxOf(index, top, isPinned);
+    top += boxes[index].rowHeight * boxes[index].depth + LANE_GAP;
+  };
+  for (const index of pinned) add(index, true);
+  const pinnedTo = top;
+  order.forEach((index, at) => {
+    const { group } = lanes[index];
+    const isFolded = folded.has(group);
+    if (at === 0 || lanes[order[at - 1]].group !== group) {
+      headings.push({ top, text: isFolded ? `▸ ${group}` : group, group });
       top += GROUP_HEIGHT;
     }
-    const rowHeight = ROW_HEIGHT[lane.layer];
-    boxes.push({ top, rowHeight, depth: lane.depth, title: lane.title });
-    top += rowHeight * lane.depth + LANE_GAP;
+    if (!isFolded) add(index);
   });
   for (const text of notes) {
-    headings.push({ top, text });
+    headings.push({ top, text, group: '' });
     top += GROUP_HEIGHT;
   }
-  return { boxes, headings, height: top };
+  const shown = [...pinned, ...order.filter((index) => !folded.has(lanes[index].group))];
+  return { boxes, headings, pinnedTo, shown, height: top };
 }
 
 /** The colours of a theme. @typedef {{ fills: string[], inks: string[], hatches: (CanvasPattern | null)[], text: string, muted: string, line: string, surface: string, raised: string, accent: string }} Colours */
@@ -124,13 +140,13 @@ export class Painter {
   #hidden;
   #layout;
 
-  /** @param {CanvasRenderingContext2D} context @param {TimelineView} timeline @param {Colours} palette @param {Set<number>} hidden styles */
-  constructor(context, timeline, palette, hidden) {
+  /** @param {CanvasRenderingContext2D} context @param {TimelineView} timeline @param {LaneOrder} shown @param {Colours} palette @param {Set<number>} hidden styles */
+  constructor(context, timeline, shown, palette, hidden) {
     this.#hidden = hidden;
     this.#context = context;
     this.#timeline = timeline;
     this.#colours = palette;
-    this.#layout = layOut(timeline);
+    this.#layout = layOut(timeline, shown);
   }
 
   /** The height of all lanes. */
@@ -141,34 +157,43 @@ export class Painter {
   /** The layers with lanes in view or less than a screen away, so that what is scrolled to is mostly there. The ticks of the axis come
    * from the layer `device`. @param {number} scrollTop @param {number} height */
   layersNear(scrollTop, height) {
-    const isNear = (/** @type {number} */ lane) => this.#isInView(lane, { scrollTop: scrollTop - height, height: 3 * height });
+    const near = { scrollTop: scrollTop - height, height: 3 * height };
+    const isNear = (/** @type {number} */ lane) => this.#layout.boxes[lane].isPinned || this.#isInView(lane, near);
     return LAYERS.filter((layer) => layer === 'device' || this.lanes.some((lane, index) => lane.layer === layer && isNear(index)));
   }
 
   /** The lanes of which something is in view, from top to bottom. @param {Frame} frame */
   lanesInView(frame) {
-    return [...this.lanes.keys()].filter((lane) => this.#isInView(lane, frame));
+    return this.shown.filter((lane) => this.#layout.boxes[lane].isPinned || this.#isInView(lane, frame));
   }
 
-  /** @param {number} lane @param {{ scrollTop: number, height: number }} frame */
-  #isInView(lane, { scrollTop, height }) {
-    const { top, rowHeight, depth } = this.#layout.boxes[lane];
-    return top < scrollTop + height && top + rowHeight * depth > scrollTop;
+  /** The lanes on the canvas, from top to bottom. */
+  get shown() {
+    return this.#layout.shown;
+  }
+
+  /** Whether a lane is on the canvas. @param {number} lane */
+  isShown(lane) {
+    return this.#layout.boxes[lane].top > HIDDEN_TOP;
+  }
+
+  /** Of the pinned lanes, or else of the others. @param {number} lane @param {{ scrollTop: number, height: number, isPinned?: boolean }} frame */
+  #isInView(lane, { scrollTop, height, isPinned = false }) {
+    const { top, rowHeight, depth, isPinned: isOfPinned } = this.#layout.boxes[lane];
+    return isOfPinned === isPinned && top < scrollTop + height && top + rowHeight * depth > scrollTop;
   }
 
   /** @param {Frame} frame */
   draw(frame) {
     const { width, height } = frame;
+    const { pinnedTo } = this.#layout;
     const context = this.#context;
     const ratio = devicePixelRatio || 1;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.fillStyle = this.#colours.surface;
     context.fillRect(0, 0, width, height);
-    this.#drawLanes(frame);
-    this.#drawShade(frame);
-    for (const placed of frame.tiles) this.#drawTile(frame, placed);
-    this.#drawHits(frame);
-    this.#drawLabels(frame);
+    this.#clipped({ width, from: pinnedTo, to: height }, () => this.#drawBars(frame));
+    if (pinnedTo > AXIS_HEIGHT) this.#clipped({ width, from: AXIS_HEIGHT, to: pinnedTo }, () => this.#drawBars({ ...frame, scrollTop: 0, isPinned: true }));
     this.#drawWaits(frame);
     this.#drawSelection(frame);
     this.#drawAxis(frame);
@@ -177,15 +202,35 @@ export class Painter {
     this.#drawMarks(frame);
   }
 
+  /** Draws only between two heights. @param {{ width: number, from: number, to: number }} part @param {() => void} draw */
+  #clipped({ width, from, to }, draw) {
+    const context = this.#context;
+    context.save();
+    context.beginPath();
+    context.rect(0, from, width, to - from);
+    context.clip();
+    draw();
+    context.restore();
+  }
+
+  /** @param {Frame} frame */
+  #drawBars(frame) {
+    this.#drawLanes(frame);
+    this.#drawShade(frame);
+    for (const placed of frame.tiles) this.#drawTile(frame, placed);
+    this.#drawHits(frame);
+    this.#drawLabels(frame);
+  }
+
   /** Where a time is on the canvas. @param {Frame} frame @param {number} ns */
   xAt({ view, width }, ns) {
     return gutter(width) + ((ns - view.from) / view.length) * plotWidth(width);
   }
 
   /** @param {Frame} frame */
-  #drawLanes({ width, scrollTop }) {
+  #drawLanes({ width, scrollTop, isPinned = false }) {
     this.#context.fillStyle = this.#colours.raised;
-    for (const { top, rowHeight, depth } of this.#layout.boxes) this.#context.fillRect(0, top - scrollTop, width, rowHeight * depth);
+    for (const box of this.#layout.boxes) if (box.isPinned === isPinned) this.#context.fillRect(0, box.top - scrollTop, width, box.rowHeight * box.depth);
   }
 
   /** The time outside of the chosen window. @param {Frame} frame */
@@ -242,6 +287,7 @@ export class Painter {
   #drawHits(frame) {
     this.#context.fillStyle = this.#colours.text;
     for (const [lane, from, to] of frame.hits) {
+      if (!this.#isInView(lane, frame)) continue;
       const { top, rowHeight } = this.#layout.boxes[lane];
       const left = Math.max(this.xAt(frame, from), gutter(frame.width));
       const width = Math.max(Math.min(this.xAt(frame, to), frame.width) - left, HIT_PX);
@@ -337,21 +383,26 @@ export class Painter {
   /** Titles of groups and lanes. @param {Frame} frame */
   #drawTitles({ width, height, scrollTop }) {
     const context = this.#context;
-    context.save();
-    context.beginPath();
-    context.rect(0, AXIS_HEIGHT, width, height);
-    context.clip();
+    const { pinnedTo, boxes, headings } = this.#layout;
+    const drawBoxes = (/** @type {boolean} */ isPinned, /** @type {number} */ scrolled) => {
+      context.fillStyle = this.#colours.text;
+      for (const box of boxes) if (box.isPinned === isPinned) context.fillText(fitted(box.title, gutter(width)), 4, box.top - scrolled + box.rowHeight / 2);
+    };
     context.font = TITLE_FONT;
     context.textBaseline = 'middle';
-    context.fillStyle = this.#colours.surface;
-    context.fillRect(0, 0, gutter(width), height);
-    for (const { top, text } of this.#layout.headings) {
+    this.#clipped({ width, from: AXIS_HEIGHT, to: height }, () => {
+      context.fillStyle = this.#colours.surface;
+      context.fillRect(0, 0, gutter(width), height);
+    });
+    this.#clipped({ width, from: pinnedTo, to: height }, () => {
       context.fillStyle = this.#colours.muted;
-      context.fillText(fitted(text, width - 12), 4, top - scrollTop + GROUP_HEIGHT / 2);
-    }
-    context.fillStyle = this.#colours.text;
-    for (const { top, title, rowHeight } of this.#layout.boxes) context.fillText(fitted(title, gutter(width)), 4, top - scrollTop + rowHeight / 2);
-    context.restore();
+      for (const { top, text } of headings) context.fillText(fitted(text, width - 12), 4, top - scrollTop + GROUP_HEIGHT / 2);
+      drawBoxes(false, scrollTop);
+    });
+    drawBoxes(true, 0);
+    if (pinnedTo === AXIS_HEIGHT) return;
+    context.fillStyle = this.#colours.line;
+    context.fillRect(0, pinnedTo - 2, width, 1);
   }
 
   /** The hovered and the selected bar, and the arrow from a launch to its op. @param {Frame} frame */
@@ -456,10 +507,20 @@ export class Painter {
   /** @param {Frame} frame @param {Place | Hit} place @param {number} lineWidth */
   #outline(frame, place, lineWidth) {
     const { left, right, top, height } = this.#boxOf(frame, place);
-    if (right < gutter(frame.width) || left > frame.width) return;
+    if (right < gutter(frame.width) || left > frame.width || top + height < this.#topOfLanes(place.lane)) return;
     const from = Math.max(left, gutter(frame.width));
     this.#context.lineWidth = lineWidth;
     this.#context.strokeRect(from, top, Math.max(Math.min(right, frame.width + 4) - from, 3), height);
+  }
+
+  /** Where lanes like this one begin: the others end there. @param {number} lane */
+  #topOfLanes(lane) {
+    return this.#layout.boxes[lane].isPinned ? AXIS_HEIGHT : this.#layout.pinnedTo;
+  }
+
+  /** How far a lane is scrolled. @param {Frame} frame @param {number} lane */
+  #scrolled({ scrollTop }, lane) {
+    return this.#layout.boxes[lane].isPinned ? 0 : scrollTop;
   }
 
   /** @param {Frame} frame @param {Place | Hit} place */
@@ -467,7 +528,7 @@ export class Painter {
     const { top, rowHeight, depth } = this.#layout.boxes[place.lane];
     // The depth of a bar is known from a tile that has it.
     const row = depth > 1 ? this.#depthOf(frame, place) : 0;
-    return { left: this.xAt(frame, place.from), right: this.xAt(frame, place.to), top: top - frame.scrollTop + row * rowHeight, height: rowHeight - 1 };
+    return { left: this.xAt(frame, place.from), right: this.xAt(frame, place.to), top: top - this.#scrolled(frame, place.lane) + row * rowHeight, height: rowHeight - 1 };
   }
 
   /** @param {Frame} frame @param {Place | Hit} place */
@@ -482,6 +543,7 @@ export class Painter {
 
   /** An arrow from the begin of a bar to the begin of another one. @param {Frame} frame @param {Place} from @param {Place} to */
   #connect(frame, from, to) {
+    if (![from, to].every(({ lane }) => this.isShown(lane))) return;
     const [start, end] = [from, to].map((place) => this.#boxOf(frame, place)).map(({ left, top, height }) => ({ x: left, y: top + height / 2 }));
     const context = this.#context;
     const bow = Math.max(Math.abs(end.x - start.x) / 2, 2 * ARROW.length);
@@ -530,13 +592,24 @@ export class Painter {
 
   /** The bar at a point of the canvas; of nested ones the one of this row. @param {Frame} frame @param {number} x @param {number} y @returns {Hit | null} */
   hit(frame, x, y) {
-    const lane = this.#layout.boxes.findIndex(({ top, rowHeight, depth }) => {
-      const begin = top - frame.scrollTop;
-      return y >= begin && y < begin + rowHeight * depth;
-    });
-    if (lane < 0 || y < AXIS_HEIGHT) return null;
+    const lane = this.laneAt(frame, y);
+    if (lane < 0) return null;
     const { top, rowHeight } = this.#layout.boxes[lane];
-    return this.barAt(frame, lane, x, Math.floor((y - top + frame.scrollTop) / rowHeight));
+    return this.barAt(frame, lane, x, Math.floor((y - top + this.#scrolled(frame, lane)) / rowHeight));
+  }
+
+  /** The lane at a height of the canvas; -1 without one. @param {Frame} frame @param {number} y */
+  laneAt(frame, y) {
+    return this.#layout.boxes.findIndex(({ top, rowHeight, depth }, lane) => {
+      const begin = top - this.#scrolled(frame, lane);
+      return y >= Math.max(begin, this.#topOfLanes(lane)) && y < begin + rowHeight * depth;
+    });
+  }
+
+  /** The group whose heading is at a height of the canvas; empty without one. @param {Frame} frame @param {number} y */
+  headingAt({ scrollTop }, y) {
+    if (y < this.#layout.pinnedTo) return '';
+    return this.#layout.headings.find(({ top }) => y >= top - scrollTop && y < top - scrollTop + GROUP_HEIGHT)?.group ?? '';
   }
 
   /** The nearest bar of a row of a lane. @param {Frame} frame @param {number} lane @param {number} x @param {number} depth
@@ -564,9 +637,15 @@ export class Painter {
     return best?.hit ?? null;
   }
 
-  /** The middle of a lane, to scroll to it. @param {number} lane */
+  /** Where a lane is, to scroll to it; null if it is always in sight. @param {number} lane */
   topOf(lane) {
-    return this.#layout.boxes[lane]?.top ?? 0;
+    const { top, isPinned } = this.#layout.boxes[lane];
+    return isPinned ? null : top;
+  }
+
+  /** The height that the lanes that are scrolled do not have. */
+  get pinnedTo() {
+    return this.#layout.pinnedTo;
   }
 
   get lanes() {

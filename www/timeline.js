@@ -3,6 +3,7 @@
 
 import { arrange, button, byId, el, loadStyleSheet, present, setAttributes, svg } from './dom.js';
 import { Alignment } from './timeline-align.js';
+import { LaneChoice, LaneMenu, laneKeys } from './timeline-lanes.js';
 import { TimelineLegend, isIdle } from './timeline-legend.js';
 import { momentPanel } from './timeline-moment.js';
 import { Painter, colours, plotWidth, shareAt } from './timeline-paint.js';
@@ -18,7 +19,7 @@ import { TIMELINES_AT_ONCE } from './windows.js';
 /** @import { Reader } from './reader-pool.js' */
 /** @import { WayBack } from './way-back.js' */
 
-/** `filter` has the text that the reader filters by. `onView` is told which part of the trace is in view: 0 is its first GPU op, 1 the end of its last. `goBack` shows the window before.
+/** `lanes` has what the reader did to the lanes, and keeps it. `filter` has the text that the reader filters by. `onView` is told which part of the trace is in view: 0 is its first GPU op, 1 the end of its last. `goBack` shows the window before.
  * `hidden` has the categories that the reader has hidden; `readColours` applies them.
  * @typedef {{
  *   pick(entry: TraceEntry, window: string): void,
@@ -26,13 +27,14 @@ import { TIMELINES_AT_ONCE } from './windows.js';
  *   onView(entry: TraceEntry, from: number, to: number): void,
  *   openKernel(name: string): void,
  *   hidden(): string[],
+ *   lanes: import('./timeline-lanes.js').Kept,
  *   filter(): string,
  *   attempt(step: () => unknown): void,
  *   job: Job,
  *   proofs(entry: TraceEntry, moment: Moment): import('./timeline-moment.js').Proof[],
  * }} Actions */
 /** What the page's parts around a timeline do: `onDraw` follows each frame, `toggleSteps` shows or hides the slowest step below the median.
- * @typedef {Actions & { onDraw(timeline: Timeline): void, toggleSteps(timeline: Timeline): void }} TimelineActions */
+ * @typedef {Actions & { onDraw(timeline: Timeline): void, toggleSteps(timeline: Timeline): void, choice: LaneChoice }} TimelineActions */
 
 /** The times of a row of a table, the one to show first, and the way back to it.
  * @typedef {{ table: string, times: number[], wayBack: WayBack }} RowTime */
@@ -64,6 +66,7 @@ export class Timelines {
     this.#alignment = new Alignment(actions.job, actions.attempt);
     this.#actions = {
       ...actions,
+      choice: new LaneChoice(actions.lanes),
       onDraw: (/** @type {Timeline} */ timeline) => this.#alignment.follow(timeline),
       toggleSteps: (/** @type {Timeline} */ timeline) => actions.attempt(() => this.#toggleSteps(timeline)),
     };
@@ -73,6 +76,11 @@ export class Timelines {
 
   /** Draws all timelines with the colours of the theme, and without those of hidden categories. */
   readColours = () => this.#all.forEach((timeline) => timeline.readColours());
+
+  /** Shows the lanes that the reader has chosen. */
+  readLanes() {
+    for (const timeline of this.#all) timeline.readLanes();
+  }
 
   /** Shows which ops the text of the filter is found in. */
   search() {
@@ -301,6 +309,9 @@ export class Timeline {
   /** What the filter finds, in place of the hint. */
   #found = el('span', { class: 'note', hidden: true });
   #search;
+  #laneMenu;
+  /** Where the page was scrolled to before the timeline filled the window. */
+  #scrolledBefore = 0;
   /** Leads back to the table that led here, in place of the hint. */
   #back = button('', () => this.#goBack(), { class: 'small', hidden: true });
   /** @type {WayBack | null} */
@@ -328,12 +339,13 @@ export class Timeline {
     this.#actions = actions;
     this.#search = new TimelineSearch(entry, () => this.draw(), actions.attempt);
     this.#scroll = el('div', { class: 'timeline-scroll' }, this.#canvas, this.#room);
-    this.#tools = el('span', { class: 'timeline-tools' }, this.#steps,
+    this.#laneMenu = new LaneMenu(actions.choice, () => this.#data?.lanes ?? []);
+    this.#tools = el('span', { class: 'timeline-tools' }, this.#steps, this.#laneMenu.node,
       button('Show all', () => this.#showMore(), { class: 'small', title: 'Show all GPU ops; again: with the events of the host before and after them' }),
       button('−', () => this.zoom(2), { class: 'small', 'aria-label': 'Zoom out', title: 'Zoom out (s)' }),
       button('+', () => this.zoom(0.5), { class: 'small', 'aria-label': 'Zoom in', title: 'Zoom in (w)' }));
     this.#canvas.setAttribute('aria-label',
-      `Timeline of ${entry.file.name}. W and S zoom, A and D pan, arrows go from bar to bar, F fits the selected bar, M marks it, Z fills the window, Escape goes back.`);
+      `Timeline of ${entry.file.name}. W and S zoom, A and D pan, arrows go from bar to bar, F fits the selected bar, M marks it, P pins its lane, C folds its group, Shift and up or down moves its lane, Z fills the window, Escape goes back.`);
     this.node = el('figure', { class: 'timeline' },
       el('figcaption', {}, 'Timeline ', this.#name, this.#pair,
         this.#back, this.#hint, this.#found, this.#markList, this.#tools),
@@ -434,6 +446,13 @@ export class Timeline {
     });
   }
 
+  /** Shows the lanes that the reader has chosen. */
+  readLanes() {
+    this.#makePainter();
+    this.#laneMenu.draw();
+    this.draw();
+  }
+
   /** Reads the colours of the theme and draws. */
   readColours() {
     this.#makePainter();
@@ -443,7 +462,7 @@ export class Timeline {
   #makePainter() {
     if (!this.#data) return;
     const { styles } = this.#data;
-    this.#painter = new Painter(this.#context, this.#data, colours(this.node, this.#context, styles), stylesOf(styles, this.#actions.hidden()));
+    this.#painter = new Painter(this.#context, this.#data, this.#actions.choice.order(this.#data.lanes), colours(this.node, this.#context, styles), stylesOf(styles, this.#actions.hidden()));
   }
 
   get entry() {
@@ -623,6 +642,20 @@ export class Timeline {
     return this.#frame && this.#painter ? this.#painter.hit(this.#frame, x, y) : null;
   }
 
+  /** Folds the group whose heading is at a height of the canvas, or shows its lanes. False without a heading there. @param {number} y */
+  foldAt(y) {
+    const group = this.#frame && this.#painter ? this.#painter.headingAt(this.#frame, y) : '';
+    if (group) this.#actions.choice.toggle('fold', group);
+    return group !== '';
+  }
+
+  /** What a key does with the lane of the selected bar, else with the one at a height of the canvas. @param {string} key @param {number | null} y */
+  actOnLane(key, y) {
+    if (!this.#frame || !this.#painter || !this.#data) return;
+    const lane = this.#selected?.place.lane ?? (y === null ? -1 : this.#painter.laneAt(this.#frame, y));
+    if (lane >= 0) laneKeys(this.#actions.choice, this.#data.lanes[lane], this.#data.lanes)[key]();
+  }
+
   /** Outlines a bar and shows its card; null ends that. @param {Hit | null} hit @param {{ clientX: number, clientY: number }} [point] of the pointer */
   hover(hit, { clientX, clientY } = { clientX: 0, clientY: 0 }) {
     const isSame = hit?.lane === this.#hovered?.lane && hit?.row === this.#hovered?.row;
@@ -703,7 +736,7 @@ export class Timeline {
     if (!this.#search.isOpen) this.#showFound('', '');
     if (fits) this.#jump(() => this.view.fit(moment.place));
     else if (reveals) this.view.reveal(moment.place);
-    if (reveals || fits) this.scrollTo(moment.place.lane);
+    if (reveals || fits) this.#showLane(moment.place.lane);
     this.#spoken.textContent = moment.spoken;
     this.#showInPanel(momentPanel(moment, this.#actions.proofs(this.#entry, moment), {
       select: (other) => this.select(other, { reveals: true }),
@@ -834,11 +867,18 @@ export class Timeline {
     this.#canvas.focus({ preventScroll: true });
   }
 
+  /** Shows a lane also if it was hidden. @param {number} lane */
+  #showLane(lane) {
+    if (this.#data && this.#painter?.isShown(lane) === false) this.#actions.choice.show(this.#data.lanes[lane]);
+    this.scrollTo(lane);
+  }
+
   /** Scrolls a lane into view. @param {number} lane */
   scrollTo(lane) {
-    const top = this.#painter?.topOf(lane) ?? 0;
+    const top = this.#painter?.topOf(lane) ?? null;
+    if (top === null) return;
     const { scrollTop, clientHeight } = this.#scroll;
-    if (top < scrollTop + 30 || top > scrollTop + clientHeight - 30) this.#scroll.scrollTop = top - clientHeight / 2;
+    if (top < scrollTop + 10 + (this.#painter?.pinnedTo ?? 0) || top > scrollTop + clientHeight - 30) this.#scroll.scrollTop = top - clientHeight / 2;
   }
 
   get selected() {
@@ -849,7 +889,7 @@ export class Timeline {
   step(side) {
     const { selected } = this;
     if (selected?.[side]) this.select(selected[side], { reveals: true });
-    else if (!selected) this.#selectInView(this.#data?.lanes.findIndex(({ layer }) => layer === 'device') ?? 0, 1, this.view.from);
+    else if (!selected) this.#selectInView(this.#painter?.shown.findIndex((lane) => this.#data?.lanes[lane].layer === 'device') ?? 0, 1, this.view.from);
   }
 
   /** Selects the bar at the same time in the next lane that has one; without a selection, in the first or last lane in view.
@@ -858,16 +898,20 @@ export class Timeline {
     if (!this.#frame || !this.#painter) return;
     const { from, to } = this.#selected?.place ?? this.view;
     const time = middleOf({ from: Math.max(from, this.view.from), to: Math.min(to, this.view.to) });
-    const lanes = this.#painter.lanesInView(this.#frame);
-    const first = this.#selected ? this.#selected.place.lane + direction : lanes.at(direction > 0 ? 0 : -1) ?? 0;
+    const { shown } = this.#painter;
+    const inView = this.#painter.lanesInView(this.#frame).at(direction > 0 ? 0 : -1) ?? 0;
+    const first = this.#selected ? shown.indexOf(this.#selected.place.lane) + direction : shown.indexOf(inView);
     this.#selectInView(first, direction, time);
   }
 
-  /** Selects the bar nearest to a time in the first lane that has one. @param {number} first @param {-1 | 1} direction @param {number} time */
+  /** Selects the bar nearest to a time in the first lane that has one, from a place among those on the canvas on.
+   * @param {number} first @param {-1 | 1} direction @param {number} time */
   #selectInView(first, direction, time) {
     if (!this.#frame || !this.#painter) return;
     const x = this.#painter.xAt(this.#frame, time);
-    for (let lane = first; lane >= 0 && lane < this.#painter.lanes.length; lane += direction) {
+    const { shown } = this.#painter;
+    for (let at = first; at >= 0 && at < shown.length; at += direction) {
+      const lane = shown[at];
       for (let depth = 0; depth < this.#painter.lanes[lane].depth; depth += 1) {
         const hit = this.#painter.barAt(this.#frame, lane, x, depth, Infinity);
         if (hit) {
@@ -878,10 +922,13 @@ export class Timeline {
     }
   }
 
-  /** Fills the window with the lanes, or gives them their usual height again. */
+  /** Fills the window with the lanes, or gives them their usual height again and scrolls the page back. */
   toggleHeight() {
-    this.node.classList.toggle('tall');
-    this.node.scrollIntoView({ block: 'start' });
+    const isTall = this.node.classList.toggle('tall');
+    if (isTall) {
+      this.#scrolledBefore = scrollY;
+      this.node.scrollIntoView({ block: 'start' });
+    } else scrollTo({ top: this.#scrolledBefore, behavior: 'instant' });
   }
 
   fitSelected() {
@@ -933,12 +980,13 @@ export class Timeline {
     });
   }
 
-  /** Goes back a step: to the table that led to the selection, to the view before a jump, from the selection, then to the window before,
-   * then to the whole trace. */
+  /** Goes back a step: to the table that led to the selection, to the view before a jump, from the selection, from the window that the timeline fills,
+   * then to the window before, then to the whole trace. */
   back() {
     if (this.#wayBack && this.#selected === this.#led) this.#goBack();
     else if (this.#viewsBefore.length > 0) this.#returnFromJump();
     else if (this.#selected) this.select(null);
+    else if (this.node.classList.contains('tall')) this.toggleHeight();
     else if (this.#entry.window) this.#actions.goBack(this.#entry);
     else this.showAll();
   }

@@ -36,6 +36,7 @@ export class Windows {
       showStage(next.view.stage);
       if (next.view.window.join() !== previous.view.window.join()) this.#apply({ all: true });
       if (next.view.hide.join() !== previous.view.hide.join()) this.#showHidden();
+      if (next.view.lanes.join() !== previous.view.lanes.join()) attempt(async () => (await this.#timelines.loaded())?.readLanes());
       if (next.view.filter !== previous.view.filter) attempt(async () => (await this.#timelines.loaded())?.search());
     });
     const attempt = (/** @type {() => unknown} */ step) => page.attempt('The window could not be picked', step);
@@ -44,8 +45,9 @@ export class Windows {
     this.#strips = onDemand(async () => new (await import('./strips.js')).Strips(actions));
     const openKernel = (/** @type {string} */ kernel) => page.look({ kernel });
     const attemptStep = (/** @type {() => unknown} */ step) => page.attempt('The timeline could not answer', step);
+    const lanes = { read: () => page.store.view.lanes, write: (/** @type {string[]} */ chosen) => page.look({ lanes: chosen }) };
     this.#timelines = onDemand(async () => new (await import('./timeline.js')).Timelines({
-      pick: this.pick, goBack: this.#goBack, onView: this.#showView, openKernel, hidden, filter: () => page.store.view.filter, attempt: attemptStep, job: this.#job, proofs: this.#proofs,
+      pick: this.pick, goBack: this.#goBack, onView: this.#showView, openKernel, hidden, lanes, filter: () => page.store.view.filter, attempt: attemptStep, job: this.#job, proofs: this.#proofs,
     }));
   }
 

@@ -205,6 +205,7 @@ const LATER_SCRIPTS: &[&str] = &[
     "timeline.css",
     "timeline-align.js",
     "timeline-input.js",
+    "timeline-lanes.js",
     "timeline-legend.js",
     "timeline-moment.js",
     "timeline-paint.js",
