@@ -24,7 +24,6 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::analysis::findings::testing::finding;
     use crate::trace::testing::TestTrace;
 
@@ -38,19 +37,6 @@ mod tests {
     fn pageable_copies_without_kernels_are_a_finding() {
         let found = finding(&mut copies("Memcpy HtoD (Pageable -> Device)", 500), "pageable-copies").unwrap();
         assert_eq!(found.cost_ms, 0.5);
-    }
-
-    #[test]
-    fn programs_without_pytorch_are_told_the_calls_of_their_runtime() {
-        for framework in [Framework::SgLang, Framework::Transformers, Framework::Torch] {
-            assert!(action(framework, Vendor::Nvidia).contains("pin_memory=True"), "{framework:?}");
-        }
-        for (vendor, call) in
-            [(Vendor::Nvidia, "cudaMallocHost"), (Vendor::Amd, "hipHostMalloc"), (Vendor::Intel, "sycl")]
-        {
-            let text = action(Framework::Program, vendor);
-            assert!(text.contains(call) && !text.contains("pin_memory"), "{text}");
-        }
     }
 
     #[test]

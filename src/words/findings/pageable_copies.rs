@@ -41,3 +41,21 @@ pub(crate) fn action(framework: Framework, vendor: Vendor) -> &'static str {
         _ => "Pin the host memory (`tensor.pin_memory()`) and copy with `non_blocking=True` on a stream of its own.",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_without_pytorch_are_told_the_calls_of_their_runtime() {
+        for framework in [Framework::SgLang, Framework::Transformers, Framework::Torch] {
+            assert!(action(framework, Vendor::Nvidia).contains("tensor.pin_memory()"), "{framework:?}");
+        }
+        for (vendor, call) in
+            [(Vendor::Nvidia, "cudaMallocHost"), (Vendor::Amd, "hipHostMalloc"), (Vendor::Intel, "sycl")]
+        {
+            let text = action(Framework::Program, vendor);
+            assert!(text.contains(call) && !text.contains("pin_memory"), "{text}");
+        }
+    }
+}
