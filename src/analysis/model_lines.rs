@@ -266,14 +266,6 @@ fn host_words(run: &Run) -> Option<String> {
     }))
 }
 
-/// The host code with most time on the critical path, which the findings name, too.
-fn code_on_path(costs: &Costs) -> Option<String> {
-    let row = costs.largest(PathGroup::Host)?;
-    let place = Place { function: &row.name, file: &row.file, line: row.line }.words();
-    let per_step = if costs.has_steps { " a step" } else { "" };
-    Some(format!("; on the critical path most is in {place}, {}{per_step}", format_time(row.per_step_ms.0)))
-}
-
 /// Whether almost all of the late time of a step is before its first layer. Known only if the steps have one stage.
 fn is_before_layers(run: &Run, late_ms: f64) -> bool {
     let one_stage = Steps::rows(&run.sections).len() == 1;

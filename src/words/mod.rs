@@ -5,8 +5,8 @@
 //! folder knows neither traces nor sections: an enum that only sentences tell apart lies beside them. Sections hold text, because a
 //! report is written as JSON and read back; hence the words are needed when a section is built, and not after the analysis.
 //!
-//! A clause is one piece of text with its own beginning (`; `, ` (`), made by one function. No code changes the case of a clause or cuts
-//! it; what stands at the beginning of a sentence is made for it.
+//! A clause is one piece of text with its own beginning (`; `, ` (`), made by one function. Outside of this folder no code changes the
+//! case of a clause or cuts it.
 //!
 //! - [`times`], [`numbers`], [`phrases`]: the formatters.
 //! - [`stages`]: the stages of serving as sentences name them.

@@ -49,7 +49,7 @@ mod tests {
     fn nouns_follow_their_counts_and_lists_end_with_and() {
         assert_eq!(counted(1, "copy", "copies"), "1 copy");
         assert_eq!(counted(2_000, "copy", "copies"), "2,000 copies");
-        assert_eq!([&["a"][..], &["a", "b"], &["a", "b", "c"]].map(|names| listed(names)), ["a", "a and b", "a, b and c"]);
+        assert_eq!([&["a"][..], &["a", "b"], &["a", "b", "c"]].map(listed), ["a", "a and b", "a, b and c"]);
         assert_eq!(capitalize("gaps of the GPU".to_owned()), "Gaps of the GPU");
     }
 }

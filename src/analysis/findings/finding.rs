@@ -129,6 +129,11 @@ impl Finding {
         self.what_if.as_ref().map(|saving| saving.proven_ms().min(self.cost_ms))
     }
 
+    /// The middle of what it costs at least and at most.
+    pub(super) fn middle_ms(&self) -> f64 {
+        (self.cost_ms + self.proven_ms().unwrap_or(self.cost_ms)) / 2.0
+    }
+
     /// The replay, if it saves what the finding costs. A replay without all communication says nothing of its waits alone.
     pub(super) fn replayed(&self) -> Option<&Saving> {
         /// Rounding.

@@ -84,7 +84,14 @@ section! {
     }
 }
 
-/// Lists the [`MAX_FINDINGS`] findings with the largest costs, by severity and then by cost.
+impl FindingRow {
+    /// The middle of what it costs at least and at most.
+    pub(crate) fn middle_ms(&self) -> f64 {
+        (self.cost_ms.0 + self.proven_ms.unwrap_or(self.cost_ms).0) / 2.0
+    }
+}
+
+/// Lists the [`MAX_FINDINGS`] findings with the largest costs, by severity and then by the middle of what they cost at least and at most.
 pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Findings> {
     let situation = Situation::of(context, sections);
     let thresholds = &context.signals.thresholds;
@@ -95,7 +102,7 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Finding
     if SaidStart::of(sections).is_some_and(|start| start.is_cold()) {
         findings.retain(|finding| finding.id == FindingId::StartUp);
     }
-    ordering::sort_by(&mut findings, |a, b| b.cost_ms.total_cmp(&a.cost_ms));
+    ordering::sort_by(&mut findings, |a, b| b.middle_ms().total_cmp(&a.middle_ms()));
     findings.truncate(MAX_FINDINGS);
     tell_common_time(&situation, &mut findings);
     // An uncertain cause is never of high severity, however large its cost.

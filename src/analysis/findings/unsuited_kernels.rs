@@ -23,7 +23,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     });
     let (hit, counted, Cost { ms: cost_ms, what_if }) = costs.max_by(|a, b| a.2.ms.total_cmp(&b.2.ms))?;
     let device = device_of(situation, hit)?;
-    let basis = hit.test.basis.as_deref().unwrap_or_default().trim_end_matches('.');
+    let basis = hit.test.basis.as_deref().unwrap_or_default();
     let evidence = words::evidence(situation.amount(device, cost_ms), counted.launches, counted.total, basis);
     let finding = Finding {
         id: FindingId::UnsuitedKernels,

@@ -10,8 +10,9 @@ use crate::analysis::section::{Answer, MeanNs, Pct, Stated, TypedSection, sectio
 use crate::analysis::structure::ranges::no_ranges;
 use crate::analysis::structure::stages::{Basis, Form, Step, representative};
 use crate::analysis::triage::Stage;
+use crate::ordering::VecMap;
 use crate::rules::inference::thresholds;
-use crate::trace::{Fraction, Ns, Trace, Window};
+use crate::trace::{DeviceId, Fraction, Ns, ProcessId, Trace, Window};
 use crate::words::steps as words;
 use std::ops::Range;
 
@@ -48,6 +49,8 @@ section! {
         idle_outside_ns: Ns,
         late_outside_ns: Ns,
         busy_outside_ns: Ns,
+        /// Between steps that the program does other work between; see `phase_ends`. The mean of the devices. In no step.
+        between_phases_ns: Stated<Ns>,
         /// Steps that begin while their process starts. No other figure has them.
         steps_in_start_up: Stated<usize>,
     }
@@ -105,8 +108,23 @@ pub(crate) fn steps(context: &Context) -> Answer<Steps> {
         idle_outside_ns: outside.idle,
         late_outside_ns: outside.late,
         busy_outside_ns: outside.busy,
+        between_phases_ns: Stated(
+            Some(between_phases(&measured.steps, outside.devices)).filter(|time| *time > Ns::ZERO),
+        ),
         steps_in_start_up: Stated(Some(measured.starting.len()).filter(|steps| *steps > 0)),
     })
+}
+
+/// The time from each step that ends a phase of the program to the next step of its process on its device, as the mean of the devices.
+fn between_phases(steps: &[MeasuredStep], devices: u64) -> Ns {
+    let mut ended: VecMap<(ProcessId, Option<DeviceId>), Option<Ns>> = VecMap::new();
+    let mut sum = Ns::ZERO;
+    for MeasuredStep { step, .. } in steps {
+        let end = step.ends_phase.then_some(step.end);
+        let before = ended.update((step.process, step.device), None, |ended| std::mem::replace(ended, end));
+        sum += before.map_or(Ns::ZERO, |before| step.start.since(before).max(Ns::ZERO));
+    }
+    Ns(sum.0 / i64::try_from(devices.max(1)).unwrap_or(1))
 }
 
 /// The answer of a trace in which no whole step was found.

@@ -38,8 +38,7 @@ pub(super) fn cost(row: &FindingRow, unit: Unit, has_first_uses: bool) -> String
     })
 }
 
-/// Orders findings by what they cost at least, and those that may cost nothing by what they cost at most.
+/// Orders findings by the middle of what they cost at least and at most, as their table is sorted.
 pub(super) fn by_cost(a: &FindingRow, b: &FindingRow) -> Ordering {
-    let certain_ms = |row: &FindingRow| row.proven_ms.map_or(row.cost_ms.0, |proven| proven.0);
-    certain_ms(a).total_cmp(&certain_ms(b)).then(a.cost_ms.0.total_cmp(&b.cost_ms.0))
+    a.middle_ms().total_cmp(&b.middle_ms())
 }

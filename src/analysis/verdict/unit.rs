@@ -2,6 +2,7 @@
 //! from the totals of the devices.
 
 use super::sentences::{Sentences, Subject};
+use crate::analysis::host::idle::GpuIdle;
 use crate::analysis::inference::step_floor::{FloorOfSteps, StepFloorRow};
 use crate::analysis::results::WallSource;
 use crate::analysis::section::{Fraction, Ms, TypedSection};
@@ -20,6 +21,7 @@ const MIN_WHOLE: f64 = 0.95;
 pub(super) fn unit(subject: &Subject, text: &mut Sentences) {
     // The page's first module has no sections.
     if CODE_IS_BUILT && steps(subject, text) {
+        time_of_no_step(subject, text);
         return;
     }
     match subject.run.wall.source {
@@ -46,6 +48,23 @@ fn steps(subject: &Subject, text: &mut Sentences) -> bool {
         steps_of_stage(subject, *index, row, place, text);
     }
     !rows.is_empty()
+}
+
+/// Adds what a notable part of the capture is, if it belongs to no step: other work of the program, or a server without requests.
+fn time_of_no_step(subject: &Subject, text: &mut Sentences) {
+    let idle = GpuIdle::rows(&subject.run.sections);
+    let devices = idle.len().max(1) as f64;
+    let window_ms = idle.iter().map(|row| row.window_ms.0).sum::<f64>() / devices;
+    let is_notable = |Ms(time): &Ms| *time > 0.0 && *time >= subject.thresholds.min_outside_share * window_ms;
+    let share = |Ms(time): Ms| Fraction(time / window_ms);
+    let between = Steps::figures(&subject.run.sections).and_then(|figures| figures.between_phases_ns.0).map(Ms::from);
+    if let Some(between) = between.filter(is_notable) {
+        text.push(words::other_work(between, share(between)), Some(("steps", None)));
+    }
+    let no_requests = Ms(idle.iter().map(|row| row.no_requests_ms.0).sum::<f64>() / devices);
+    if is_notable(&no_requests) {
+        text.push(words::no_requests(no_requests, share(no_requests)), Some(("gpu_idle", None)));
+    }
 }
 
 fn steps_of_stage(subject: &Subject, index: usize, row: &StepRow, place: words::Place, text: &mut Sentences) {

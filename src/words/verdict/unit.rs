@@ -93,6 +93,20 @@ pub(crate) fn covered(covered: CoveredWork) -> String {
     format!("{article} {extent} covers {} of GPU work{on}", time(covered.work))
 }
 
+/// `; other work of the program between them takes 312.4 ms, 77.6 % of the capture`
+pub(crate) fn other_work(time_of_work: Ms, of_capture: Fraction) -> String {
+    format!(
+        "; other work of the program between them takes {}, {} of the capture",
+        time(time_of_work),
+        percent_1(of_capture)
+    )
+}
+
+/// `; the server had no request for 1.37 s, 86.9 % of the capture`
+pub(crate) fn no_requests(idle: Ms, of_capture: Fraction) -> String {
+    format!("; the server had no request for {}, {} of the capture", time(idle), percent_1(of_capture))
+}
+
 /// How busy the GPU was in a capture without steps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Busy {
