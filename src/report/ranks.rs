@@ -116,14 +116,17 @@ fn delay(job: &Job, rank: &Rank) -> String {
     )
 }
 
-/// ` If this rank alone comes earlier, the job gains at most 391 us, 5.9 % of its time.`
+/// ` If this rank alone comes earlier, the job gains at most 391 us, 5.9 % of its time.` No gain is known of the time that only some traces
+/// cover.
 fn gain(job: &Job, rank: &Rank) -> String {
     let gain_ns = rank.delay.gain_ns;
     if gain_ns <= 0 {
         return " If this rank alone comes earlier, the job gains nothing.".to_owned();
     }
-    let share = percent(gain_ns as f64 / job.window_ns.max(1) as f64);
-    format!(" If this rank alone comes earlier, the job gains at most {}, {share} of its time.", duration(gain_ns))
+    let covered_ns = job.covered_ns();
+    let share = percent(gain_ns as f64 / covered_ns.max(1) as f64);
+    let time = if covered_ns == job.window_ns { "its time" } else { "the time that all traces cover" };
+    format!(" If this rank alone comes earlier, the job gains at most {}, {share} of {time}.", duration(gain_ns))
 }
 
 /// The causes of a rank's delay, largest first, each with its part if there are several.

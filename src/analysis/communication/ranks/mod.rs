@@ -286,6 +286,11 @@ impl Job {
         self.stragglers().into_iter().next()
     }
 
+    /// The shortest time range of a rank: in it are all collectives that are matched.
+    pub fn covered_ns(&self) -> i64 {
+        self.ranks.iter().map(|rank| rank.wall_ns).min().unwrap_or(0)
+    }
+
     /// The number of ranks that are open and of all ranks, if some are not open.
     pub fn open_of_all(&self) -> Option<(usize, u32)> {
         let open = self.ranks.len();

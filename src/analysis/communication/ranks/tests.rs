@@ -325,6 +325,28 @@ fn collectives_with_numbers_are_matched_by_these_and_not_by_their_order() {
     assert_eq!(job(&[(5, 20), (5, 50)], &[(5, 20), (6, 50)]), (0, 4, 0), "two of one number do not fit one");
 }
 
+/// The trace of rank 1 ends after two of four collectives, for which rank 0 waits 90 ns each.
+#[test]
+fn what_a_job_gains_is_a_share_of_the_time_that_all_traces_cover() {
+    let rank = |rank: u32, calls: u64, duration: i64| {
+        let mut trace = rank_trace(&format!("rank{rank}.json"), Some((rank, 2)), &[]);
+        for (sequence, end) in (1..=calls).zip((1_000..).step_by(1_000)) {
+            trace.stream(9).kernel(ALL_REDUCE, end - duration..end).message(Collective {
+                operation: "allreduce".to_owned(),
+                bytes_in: Some(64),
+                communicator: "tp".to_owned(),
+                sequence: Some(sequence),
+                ..Collective::default()
+            });
+        }
+        log(&trace.finish())
+    };
+    let found = grouped(&[rank(0, 4, 100), rank(1, 2, 10)]);
+    let verdict = crate::report::ranks::verdict(&found).remove(0);
+    // 180 ns of 1,010 ns.
+    assert!(verdict.contains("gains at most 180 ns, 17.8 % of the time that all traces cover."), "{verdict}");
+}
+
 #[test]
 fn calls_with_different_counts_are_matched_only_if_sizes_fit_at_one_offset() {
     let rank = |rank: u32, sizes: &[u64]| {

@@ -41,9 +41,10 @@ pub(super) fn job(
         }
     }
     let window_ns = ranks.iter().map(|rank| rank.wall_ns).max().unwrap_or(0);
+    let covered_ns = ranks.iter().map(|rank| rank.wall_ns).min().unwrap_or(0);
     for rank in &mut ranks {
         rank.parts.outside_ns = window_ns - rank.wall_ns;
-        rank.delay.limit_gain(window_ns);
+        rank.delay.limit_gain(covered_ns);
     }
     compare_with_others(&mut ranks, rules);
     let compute = compute::compare(&mut ranks, group, windows, inputs, rules);
