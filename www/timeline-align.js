@@ -16,11 +16,11 @@ import { commonLength, lengthOfAll } from './timeline-view.js';
 /** @type {[Kind, string][]} */
 const KINDS = [
   ['none', 'Not aligned'],
-  ['first', 'Align at the first GPU op'],
-  ['first_step', 'Align at the first step'],
-  ['step', 'Align at the median step'],
-  ['mark', 'Align at the first mark'],
-  ['collective', 'Align at a collective of the ranks'],
+  ['first', 'Align: first GPU op'],
+  ['first_step', 'Align: first step'],
+  ['step', 'Align: median step'],
+  ['mark', 'Align: first mark'],
+  ['collective', 'Align: collective'],
 ];
 /** Where the anchor is in the view, as a share of its length; the first op is at the left edge. */
 const ANCHOR_SHARE = 0.1;

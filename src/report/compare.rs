@@ -77,12 +77,8 @@ fn estimate(run: &ComparedRun) -> Option<String> {
     let of_stage = |stage: &StageShift| {
         let [before, after] = [stage.baseline_median_ns, stage.median_ns].map(|ns| duration(ns.round() as i64));
         let noise = stage.interval_ns.map(|interval| format!(", {}", between(interval))).unwrap_or_default();
-        let load = match stage.load {
-            Load::Unknown => " if it has the same batch and tokens, which only one run states",
-            Load::Same | Load::Other => "",
-        };
         format!(
-            "a {} takes {after} instead of {before} ({}{noise}, medians of {} and {} steps){load}",
+            "a {} takes {after} instead of {before} ({}{noise}, medians of {} and {} steps)",
             stages::step(stage.stage.label()),
             signed(stage.pct(), stage.shift_ns.round() as i64),
             grouped(stage.steps as u64),
@@ -93,7 +89,9 @@ fn estimate(run: &ComparedRun) -> Option<String> {
         return run.estimate.clone();
     }
     let stages: Vec<String> = run.estimated_stages.iter().map(of_stage).collect();
-    Some(format!("An estimate and no verdict: {}.", stages.join("; ")))
+    let is_unknown = run.estimated_stages.iter().any(|stage| stage.load == Load::Unknown);
+    let why = if is_unknown { ", because only one run states its batch and tokens" } else { "" };
+    Some(format!("An estimate and no verdict{why}: {}.", stages.join("; ")))
 }
 
 /// Whether the mean step of a run is a mean over stages.
@@ -621,8 +619,8 @@ mod tests {
             (decoding("a", 9, ("step[DECODE bs=4]", &[100; 30])), decoding("b", 0, ("step[DECODE]", &[150; 3])));
         let compared = compare(&[("a", &a), ("b", &b)], 0);
         let words = verdict(&compared).remove(0);
-        let start = "b cannot be compared with a as a whole. An estimate and no verdict: a decode step takes 165 us instead of 115 us \
-                     (+43.5 %, 95 %: +50.0 us, medians of 2 and 29 steps) if it has the same batch and tokens, which only one run states.";
+        let start = "b cannot be compared with a as a whole. An estimate and no verdict, because only one run states its batch \
+                     and tokens: a decode step takes 165 us instead of 115 us (+43.5 %, 95 %: +50.0 us, medians of 2 and 29 steps).";
         assert!(words.starts_with(start), "{words}");
         assert!(words.contains("different stages of serving"), "{words}");
         assert_eq!(short_verdicts(&compared)[1], "+43.5 % per decode step, an estimate");

@@ -4,7 +4,7 @@
 //! and tables use only class names; [`css`] defines each colour once for the light and once for the dark theme.
 //!
 //! The family of a category decides its hue: compute cool, small math warm, movement violet, communication red, unknown grey. Idle time is
-//! hatched grey: its fill is the hatching, its ink text on the page.
+//! hatched grey: its fill is the hatching, its ink text on the page. Stages and parts of the time of a rank are in the same list.
 
 use crate::json::{self, from_json};
 use crate::ordering;
@@ -18,12 +18,10 @@ const DATA: &str = include_str!("../../patterns/palette.json");
 struct Palette {
     background: Background,
     categories: Vec<Category>,
-    /// Stages of steps, and parts of the time of a rank.
-    parts: Vec<Category>,
     spares: Vec<Spare>,
     aliases: BTreeMap<String, String>,
 }
-from_json!(Palette { background, categories, parts, spares, aliases });
+from_json!(Palette { background, categories, spares, aliases });
 
 #[derive(Debug, Default)]
 struct Background {
@@ -138,8 +136,7 @@ fn properties(name: &str, colour: &Colour) -> String {
 /// The name of each class with its colours in the light and the dark theme.
 fn entries() -> impl Iterator<Item = (String, &'static Colour, &'static Colour)> {
     let palette = palette();
-    let categories = palette.categories.iter().chain(&palette.parts);
-    let categories = categories.map(|entry| (slug(&entry.category), &entry.light, &entry.dark));
+    let categories = palette.categories.iter().map(|entry| (slug(&entry.category), &entry.light, &entry.dark));
     let spares = (1..).zip(&palette.spares);
     let spares = spares.map(|(number, spare)| (format!("spare-{number}"), &spare.light, &spare.dark));
     categories.chain(spares)
@@ -151,11 +148,11 @@ fn palette() -> &'static Palette {
     PALETTE.get_or_init(|| json::read(DATA).unwrap_or_default())
 }
 
-/// The entry of a category or part, or of the one that it is an alias of.
+/// The entry of a category or of the category that it is an alias of.
 fn find(category: &str) -> Option<&'static Category> {
     let palette = palette();
     let name = palette.aliases.get(category).map_or(category, String::as_str);
-    palette.categories.iter().chain(&palette.parts).find(|entry| entry.category == name)
+    palette.categories.iter().find(|entry| entry.category == name)
 }
 
 /// `cpu` for `CPU (non-GPU)`; all other names in the palette are single words.
@@ -251,7 +248,7 @@ mod tests {
     #[test]
     fn the_embedded_palette_parses_and_covers_the_default_categories() {
         let parsed: Palette = json::read(DATA).unwrap();
-        assert_eq!(parsed.categories.len(), 18);
+        assert_eq!(parsed.categories.len(), 26, "with stages and parts of ranks");
         assert_eq!(parsed.categories.last().unwrap().category, "CPU (non-GPU)");
     }
 
@@ -385,7 +382,7 @@ mod tests {
     fn categories_are_distinguishable_with_colour_blindness() {
         for (background, colours) in schemes() {
             let named: Vec<_> = colours.iter().filter(|(name, _)| family(name).is_some()).collect();
-            assert_eq!(named.len(), palette().categories.len() - 1);
+            assert_eq!(named.len(), 17);
             for vision in [&NORMAL_VISION, &PROTANOPIA, &DEUTERANOPIA] {
                 for pair in named.windows(2) {
                     let far = distance(&pair[0].1.fill, &pair[1].1.fill, vision);
@@ -428,12 +425,12 @@ mod tests {
 
     #[test]
     fn a_stage_has_the_colour_of_no_category() {
-        let palette = palette();
+        let categories = || FAMILIES.iter().flat_map(|(_, names)| names.iter());
         for stage in
             ["extend/prefill", "prefill", "decode", "mixed", "draft", "verify", "compute", "waiting for a rank"]
         {
             let own = class(stage);
-            let is_shared = palette.categories.iter().any(|entry| class(&entry.category) == own);
+            let is_shared = categories().any(|category| class(category) == own);
             assert!(!is_shared && !own.contains("spare"), "{stage}: {own}");
         }
     }

@@ -32,27 +32,6 @@ const cells = (page, table) => page.locator(`#kernel .block[data-table=${table}]
 const launches = (page, count) => page.waitForFunction(
   (count) => document.querySelector('#kernel .figures dd')?.textContent === count, count);
 
-/** Twenty launches of `mine`: 10 us after `first`, 80 us after `second`. */
-function twoLengths() {
-  const kernel = (name, ts, dur) => ({ ph: 'X', cat: 'kernel', name, pid: 0, tid: 7, ts, dur, args: { device: 0, stream: 7 } });
-  const traceEvents = Array.from({ length: 20 }, (_, at) => [
-    kernel(at % 2 ? 'second' : 'first', at * 1000, 5), kernel('mine', at * 1000 + 10, at % 2 ? 80 + (at % 3) : 10 + (at % 3)),
-  ]).flat();
-  return { name: 'lengths.json', body: Buffer.from(JSON.stringify({ schemaVersion: 1, traceEvents })) };
-}
-
-test('a kernel with two lengths has a row for its short and its long launches, with what tells them apart', async () => {
-  const { page, faults, close } = await h.openPage(browser, server.origin);
-  await h.drop(page, twoLengths());
-  await h.settled(page);
-  await opener(page).click();
-  await launches(page, '20');
-  const rows = (await cells(page, 'kernel_peaks')).map((row) => [row[0], row[1], row.at(-1)]);
-  assert.deepEqual(rows, [['short', '10', 'after first'], ['long', '10', 'after second']]);
-  assert.deepEqual(faults, []);
-  await close();
-});
-
 test('a pressed name opens the kernel with its numbers; Escape and Back close it', async () => {
   const { page, faults, close } = await h.openPage(browser, server.origin);
   await h.drop(page, trace('a.json'));
@@ -179,6 +158,27 @@ test('a saved report explains why it has no detail', async () => {
   await opener(page).click();
   await page.locator('#kernel .gap').waitFor();
   assert.match(await page.locator('#kernel .gap').textContent(), /saved report, which contains no individual launches/);
+  assert.deepEqual(faults, []);
+  await close();
+});
+
+/** Twenty launches of `mine`: 10 us after `first`, 80 us after `second`. */
+function twoLengths() {
+  const kernel = (name, ts, dur) => ({ ph: 'X', cat: 'kernel', name, pid: 0, tid: 7, ts, dur, args: { device: 0, stream: 7 } });
+  const traceEvents = Array.from({ length: 20 }, (_, at) => [
+    kernel(at % 2 ? 'second' : 'first', at * 1000, 5), kernel('mine', at * 1000 + 10, at % 2 ? 80 + (at % 3) : 10 + (at % 3)),
+  ]).flat();
+  return { name: 'lengths.json', body: Buffer.from(JSON.stringify({ schemaVersion: 1, traceEvents })) };
+}
+
+test('a kernel with two lengths has a row for its short and its long launches, with what tells them apart', async () => {
+  const { page, faults, close } = await h.openPage(browser, server.origin);
+  await h.drop(page, twoLengths());
+  await h.settled(page);
+  await opener(page).click();
+  await launches(page, '20');
+  const rows = (await cells(page, 'kernel_peaks')).map((row) => [row[0], row[1], row.at(-1)]);
+  assert.deepEqual(rows, [['short', '10', 'after first'], ['long', '10', 'after second']]);
   assert.deepEqual(faults, []);
   await close();
 });

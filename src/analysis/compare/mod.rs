@@ -343,7 +343,7 @@ pub fn compare(runs: &[(&str, &Run)], baseline: usize) -> Comparison {
     }
     for ((candidate, compared), launches) in candidates.iter().zip(&mut compared).zip(&launches) {
         if !compared.reasons.is_empty() {
-            compared.estimated_stages = candidate.stages.estimated().copied().collect();
+            compared.estimated_stages = candidate.stages.estimated();
             let launches = launches.filter(|_| compared.estimated_stages.is_empty());
             compared.estimate = comparability::estimate(rules, first, candidate, launches);
         }

@@ -17,7 +17,9 @@ use crate::analysis::results::Run;
 use crate::analysis::section::{Answer, MeanNs, Pct, TypedSection, section};
 use crate::analysis::structure::listed_steps::{StepList, StepListRow};
 use crate::analysis::structure::stages::Stage;
+use crate::ordering;
 use crate::trace::Ns;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 section! {
@@ -222,9 +224,11 @@ impl StageShifts {
         comparable.rev().max_by_key(|shift| shift.time_ns)
     }
 
-    /// The stages whose steps may do the same in both runs.
-    pub(super) fn estimated(&self) -> impl Iterator<Item = &StageShift> {
-        self.0.iter().filter(|shift| shift.load != Load::Other)
+    /// The stages whose steps may do the same in both runs, the one with the most time first.
+    pub(super) fn estimated(&self) -> Vec<StageShift> {
+        let mut stages: Vec<StageShift> = self.0.iter().filter(|shift| shift.load != Load::Other).copied().collect();
+        ordering::sort_by_key(&mut stages, |shift| Reverse(shift.time_ns));
+        stages
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &StageShift> {
