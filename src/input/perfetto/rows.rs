@@ -177,18 +177,26 @@ impl Rows {
 
     /// Takes a whole slice.
     pub(super) fn slice(&mut self, slice: Slice) {
-        let is_described = |id: &u64| self.tracks.contains_key(id);
-        let parent = self.tracks.get(&slice.track).and_then(|track| track.parent);
-        if is_described(&slice.track) && parent.as_ref().is_none_or(is_described) {
+        if self.known_place(slice.track).is_some() || self.is_described(slice.track) {
             self.row(&slice);
         } else {
             self.waiting.push(slice);
         }
     }
 
+    fn is_described(&self, track: u64) -> bool {
+        let Some(track) = self.tracks.get(&track) else { return false };
+        track.parent.is_none_or(|parent| self.tracks.contains_key(&parent))
+    }
+
+    /// The place of a track with rows, unless a descriptor changed a track since. Most slices have one.
+    fn known_place(&self, track: u64) -> Option<Place> {
+        self.places.get(&track).filter(|(changes, _)| *changes == self.changes).map(|(_, place)| *place)
+    }
+
     fn place(&mut self, track: u64) -> Place {
-        if let Some((_, known)) = self.places.get(&track).filter(|(changes, _)| *changes == self.changes) {
-            return *known;
+        if let Some(known) = self.known_place(track) {
+            return known;
         }
         let none = Track::default();
         let own = self.tracks.get(&track).unwrap_or(&none);
