@@ -245,6 +245,8 @@ pub enum Hatching {
     Squared,
     /// `x`
     Crossed,
+    /// Short dashes.
+    Dashed,
     /// Dots.
     Dotted,
 }
@@ -259,7 +261,7 @@ impl Hatching {
             "compiling" => Self::Horizontal,
             "start_up" => Self::Squared,
             "unseen" => Self::Crossed,
-            "no_requests" => Self::Dotted,
+            "no_requests" => Self::Dashed,
             _ => Self::Dotted,
         }
     }
@@ -436,7 +438,7 @@ mod tests {
         let timeline = timeline(&trace.kernel("gemm", 0..1_000).finish());
         let styles = styles(&timeline).into_iter().filter(|style| !style.title.contains("turnaround"));
         let hatchings: Vec<Hatching> = styles.filter_map(|style| style.hatch).collect();
-        assert_eq!(hatchings.len(), 7);
+        assert_eq!(hatchings.len(), 8);
         let is_twice = |index: usize| hatchings[index + 1..].contains(&hatchings[index]);
         assert!(!(0..hatchings.len()).any(is_twice), "{hatchings:?}");
     }

@@ -136,7 +136,8 @@ mod tests {
     #[test]
     fn a_call_that_waited_for_less_than_the_gap_leaves_the_host_late() {
         let found = finding(&mut late_after_a_wait(160, 300), "sync-drain").unwrap();
-        assert!((found.cost_ms - 0.162).abs() < 1e-9, "{found:?}");
+        // Of the 162 us of the call the replay saves all but two turnarounds.
+        assert!((found.cost_ms - 0.159).abs() < 1e-9, "{found:?}");
         assert!(found.evidence.contains("The GPU idled for 138 us longer than the calls took"), "{found:?}");
         assert!(finding(&mut late_after_a_wait(5, 300), "sync-drain").is_none(), "5 us of a gap of 300 us");
     }

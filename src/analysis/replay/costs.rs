@@ -11,8 +11,8 @@ use crate::analysis::structure::stages::Stage;
 use crate::analysis::structure::steps::{StepRow, Steps};
 use crate::analysis::unit::Unit;
 
-/// If no cause saves this part of a step at least, delays without a known cause hide what is certain.
-const MIN_CERTAIN: f64 = 0.02;
+/// Less than this part of a step says nothing about the other ranks.
+const MIN_OF_OTHERS: f64 = 0.02;
 /// A smaller part of first uses, compared with the step, is not worth a word.
 const MIN_FIRST_USES: f64 = 0.02;
 
@@ -208,7 +208,7 @@ impl Costs {
 
     /// Whether what a cause costs depends on the other ranks: a part of the step that counts is saved only if they change too.
     fn differs_alone(&self, saving: &Saving) -> bool {
-        saving.alone_step_ms.is_some_and(|alone_ms| alone_ms - saving.step_ms[1] >= MIN_CERTAIN * self.step_ms)
+        saving.alone_step_ms.is_some_and(|alone_ms| alone_ms - saving.step_ms[1] >= MIN_OF_OTHERS * self.step_ms)
     }
 
     /// The part of the main step that is saved if only this rank changes; `None` if the other ranks do not matter.
@@ -232,13 +232,12 @@ impl Costs {
         Some(Saving { low_ms: saving.high_ms, step_ms: [least_ms; 2], ..saving })
     }
 
-    /// The cause of host, communication and GPU work without which the step is shortest: by what is saved at least, or at most
-    /// if delays without a known cause leave nothing that is certain. Of equal ones the last.
+    /// The cause of host, communication and GPU work without which the step is shortest: by the middle of what is saved at least and at
+    /// most. Of equal ones the last.
     pub(crate) fn lead(&self) -> Cause {
         let saved = [Cause::Host, Cause::Communication, Cause::GpuWork].map(|cause| (cause, self.share_saved(cause)));
-        let is_certain = saved.iter().any(|(_, [least, _])| *least >= MIN_CERTAIN);
-        let of_cause = |[least, most]: [f64; 2]| if is_certain { least } else { most };
-        let costliest = saved.into_iter().max_by(|(_, a), (_, b)| of_cause(*a).total_cmp(&of_cause(*b)));
+        let middle = |[least, most]: [f64; 2]| least + most;
+        let costliest = saved.into_iter().max_by(|(_, a), (_, b)| middle(*a).total_cmp(&middle(*b)));
         costliest.map_or(Cause::GpuWork, |(cause, _)| cause)
     }
 

@@ -147,8 +147,9 @@ fn the_largest_cost_is_stated_for_one_step() {
     }
     let run = trace.run();
     let text = &run.verdict.text;
+    // The replay keeps the latency of launches, so it saves a little less than the GPU waited.
     assert!(text.starts_with("Decode: 4 steps, median 1.0 ms, mean batch 2, GPU busy 70.0 %;"), "{text}");
-    assert!(text.contains("late launches by the host (225 us a step, 24.3 % of the time)"), "{text}");
+    assert!(text.contains("late launches by the host (224 us a step, 24.2 % of the time)"), "{text}");
     let evidence = run.sections["findings"].rows[0].text("evidence");
     assert!(evidence.starts_with("900 us in 4 steps (225 us a step), 24.3 % of the step time"), "{evidence}");
 }
