@@ -128,10 +128,14 @@ fn copies_of_recorded_protocol_buffers_give_the_same_report_also_if_they_are_cut
     ] {
         let bytes = std::fs::read(shared("more").join(name)).unwrap();
         let file = name.rsplit('/').next().unwrap();
-        for length in [bytes.len(), bytes.len() - 7] {
+        // A cut packed file is damaged, and its copy is not.
+        let cut = if name.ends_with(".gz") { 0 } else { 7 };
+        for length in [bytes.len(), bytes.len() - cut] {
             std::fs::write(folder.join(file), &bytes[..length]).unwrap();
             let copy = format!("copy.{file}");
-            printed(&folder, ["scrub", file, "--out", &copy]);
+            let output = gpuprism(&folder, ["scrub", file, "--out", &copy]);
+            let is_told = output.stderr.contains("damaged or cut short");
+            assert!(output.status == 0 && is_told == (length < bytes.len()), "{name}: {output:?}");
             let args = ["report", "--format", "json"];
             let (original, copied) = (report(&folder, file, &args), report(&folder, &copy, &args));
             assert_eq!(numbers(&original), numbers(&copied), "{name}, {length} bytes");
