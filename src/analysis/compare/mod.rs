@@ -38,8 +38,8 @@ use crate::analysis::section::{Sections, words};
 use breakdown::{Breakdown, PartPair, changes_by_category, match_parts};
 use rules::Rules;
 use std::collections::BTreeSet;
-pub use step_shifts::{ChangeParts, Load, StageShift};
 use step_shifts::StageShifts;
+pub use step_shifts::{ChangeParts, Load, StageShift};
 use steps::Steps;
 use units::{LaunchRatio, RepeatedRange};
 

@@ -8,10 +8,10 @@
 //! - [`copies`]: memory copies by direction, and the longest.
 
 pub mod copies;
+pub(crate) mod duration_peaks;
 pub mod durations;
 pub mod groups;
 pub mod kernel_sums;
-pub(crate) mod duration_peaks;
 pub mod one_kernel;
 pub mod top_kernels;
 pub(crate) mod totals_only;

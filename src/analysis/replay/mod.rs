@@ -206,8 +206,7 @@ fn host_steps(context: &Context, part: &Part, recorded: &Recorded) -> Vec<HostSt
     let most = times.into_vec().into_iter().max_by_key(|(device, time)| (*time, std::cmp::Reverse(*device)));
     let Some((device, _)) = most else { return Vec::new() };
     let of_device = of_process().filter(|measured| measured.step.device == device);
-    let mut steps: Vec<HostStep> =
-        of_device.filter_map(|measured| host_step(context, recorded, measured)).collect();
+    let mut steps: Vec<HostStep> = of_device.filter_map(|measured| host_step(context, recorded, measured)).collect();
     steps.retain(|step| step.start >= part.host.start && step.end <= part.host.end);
     crate::ordering::sort_by_key(&mut steps, |step| step.start);
     steps.dedup_by_key(|step| step.start);

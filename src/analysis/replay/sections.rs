@@ -448,7 +448,8 @@ impl Show<'_> {
         let lengths = self.lengths_of(stage, of);
         let median_step = median_of_steps(lengths.iter().map(|(_, length)| *length));
         let median_saves = |savings: &[Ns]| {
-            let left = lengths.iter().map(|(step, length)| length.since(savings.get(*step).copied().unwrap_or_default()));
+            let left =
+                lengths.iter().map(|(step, length)| length.since(savings.get(*step).copied().unwrap_or_default()));
             median_step.since(median_of_steps(left)).max(Ns::ZERO).min(median_step)
         };
         let median_high = median_saves(&saving.high);

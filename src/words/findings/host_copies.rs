@@ -5,8 +5,7 @@ use crate::words::numbers::bytes;
 
 pub(crate) const TITLE: &str = "copies between host and GPU without kernels";
 pub(crate) const PEER_TITLE: &str = "copies between GPUs without kernels";
-pub(crate) const PEER_ACTION: &str =
-    "Send the data while kernels run, in parts that are ready early and on a stream of its own, and let only the ops that read it wait \
+pub(crate) const PEER_ACTION: &str = "Send the data while kernels run, in parts that are ready early and on a stream of its own, and let only the ops that read it wait \
      for it.";
 
 /// The copies in one direction.
