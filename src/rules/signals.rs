@@ -66,6 +66,8 @@ pub struct Signals {
     pub dram_bytes: Vec<String>,
     /// Ends of the names of CPU ops in which code is compiled. PyTorch records each of its compiler's phases with such a name.
     pub compilations: Vec<String>,
+    /// Parts of the names of Python functions that compile code.
+    pub compiling_code: Vec<String>,
     /// Words in names of kernels that move memory.
     pub memory_kernels: Vec<String>,
     /// The thresholds of findings.
@@ -76,7 +78,7 @@ pub struct Signals {
     pub waiting: WaitingRules,
 }
 from_json!(strict Signals {
-    calls, host_waits, collectives, phases, kept_counters, counter_endings, nvlink, flops, dram_bytes, compilations, memory_kernels, thresholds,
+    calls, host_waits, collectives, phases, kept_counters, counter_endings, nvlink, flops, dram_bytes, compilations, compiling_code, memory_kernels, thresholds,
     verdict, waiting
 });
 

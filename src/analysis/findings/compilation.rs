@@ -52,6 +52,15 @@ mod tests {
     }
 
     #[test]
+    fn python_frames_of_the_compiler_show_a_compilation() {
+        let mut trace = TestTrace::coded();
+        trace.in_us().launch(0..0).launches("gemm", 0..4_000).call("cudaStreamSynchronize", 10..4_002);
+        trace.frame("torch/_dynamo/convert_frame.py(1100): __call__", 4_100..8_900);
+        trace.launch(9_000..9_000).launches("gemm", 9_000..13_000);
+        assert_eq!(looked_up(&mut trace), [("compilation".to_owned(), 5.0)]);
+    }
+
+    #[test]
     fn a_trace_whose_code_was_not_looked_up_says_nothing_of_compilation() {
         assert!(finding(&mut compiled("compile_fx_inner (dynamo_timed)", 4_000), "compilation").is_none());
         assert_eq!(findings_of(&mut compiled("aten::mm", 4_000)).rows.len(), 2);

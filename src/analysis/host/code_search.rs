@@ -42,7 +42,7 @@ fn search(trace: &mut Trace, packed: Option<&PackedCode>) {
     }
     let mut sites = BlockingSiteSearch::new(&blocking, &functions, &ops);
     let mut late = LateCodeSearch::new(&late);
-    let compiles = compiling_ops(&ops);
+    let (ops_that_compile, functions_that_compile) = (compiling_ops(&ops), compiling_functions(&functions));
     let mut compilations = Vec::new();
     let mut requests = RequestSearch::new(&functions);
     // A function without a line, such as a module, counts for its caller.
@@ -51,7 +51,8 @@ fn search(trace: &mut Trace, packed: Option<&PackedCode>) {
         sites.add(event);
         launches.add(event);
         requests.add(event);
-        if event.kind == CodeKind::Op && compiles.get(event.name.0 as usize) == Some(&true) {
+        let compile = if event.kind == CodeKind::Op { &ops_that_compile } else { &functions_that_compile };
+        if compile.get(event.name.0 as usize) == Some(&true) {
             compilations.push(event.time);
         }
         if event.kind == CodeKind::Op || has_line.get(event.name.0 as usize) == Some(&true) {
@@ -137,6 +138,12 @@ fn add_time(times: &mut Vec<HostInterval>, time: HostInterval) {
 fn compiling_ops(ops: &Names) -> Vec<bool> {
     let ends = &Signals::embedded().compilations;
     ops.iter().map(|name| ends.iter().any(|end| name.ends_with(end))).collect()
+}
+
+/// For each name of a Python function, whether it compiles code.
+fn compiling_functions(functions: &Names) -> Vec<bool> {
+    let parts = &Signals::embedded().compiling_code;
+    functions.iter().map(|name| parts.iter().any(|part| name.contains(part))).collect()
 }
 
 /// The names of CPU ops and of functions.

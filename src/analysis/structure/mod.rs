@@ -29,6 +29,8 @@ pub mod phases;
 pub mod range_times;
 pub mod ranges;
 mod repeats;
+#[cfg(test)]
+mod request_waits_tests;
 pub(crate) mod shifted_durations;
 mod shifted_names;
 pub mod slowest_step;

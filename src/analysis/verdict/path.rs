@@ -56,7 +56,7 @@ fn bound_of_path(subject: &Subject, costs: &Costs, bound: Bound) -> Option<words
 
 /// The time before the replayed window, if it is worth a word.
 fn first_uses(costs: &Costs) -> Option<words::FirstUses> {
-    costs.has_first_uses().then(|| words::FirstUses { first_uses: Ms(costs.first_uses_ms), rest: Ms(costs.step_ms) })
+    costs.has_first_uses().then_some(words::FirstUses { first_uses: Ms(costs.first_uses_ms), rest: Ms(costs.step_ms) })
 }
 
 fn parts(costs: &Costs) -> Vec<(&'static str, Fraction)> {

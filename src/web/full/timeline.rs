@@ -3,7 +3,6 @@
 
 use super::super::view::{PagedTable, TableView};
 use super::super::{Imported, JsResult, to_js, to_js_error};
-use crate::analysis::labels::step_words;
 use crate::analysis::structure::stages::Stage;
 use crate::analysis::timeline::{Example, FirstStep, Layer, Link, Neighbours, Place, TableRow, Tile, Timeline, Toward};
 use crate::digits::grouped;
@@ -12,6 +11,7 @@ use crate::report::timeline::{LaneText, StyleIndex, StyleText, Tick, lanes, link
 use crate::report::{TableRequest, section_table};
 use crate::session::{Choices, OpenTimeline, window};
 use crate::trace::{Ns, Trace, Window};
+use crate::words::stages;
 use js_sys::{Int32Array, Object, Reflect, Uint32Array};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -219,7 +219,7 @@ impl Imported {
         let Some(OpenTimeline { timeline, .. }) = &*opened else { return Ok(JsValue::NULL) };
         let view = |FirstStep { stage, place }: FirstStep| FirstStepView {
             stage: stage.label(),
-            title: format!("first {}", step_words(stage.label())),
+            title: format!("first {}", stages::step(stage.label())),
             place: place_view(timeline, place),
         };
         to_js(&timeline.first_steps(trace).into_iter().map(view).collect::<Vec<_>>())

@@ -107,7 +107,7 @@ fn recorded_rank(log: &RankLog) -> Option<(u32, u32)> {
 
 fn why_rank_is_unknown(log: &RankLog) -> String {
     if log.world_size >= 0 || log.rank >= 0 {
-        return words::impossible_rank(log.rank.into(), log.world_size.into());
+        return words::impossible_rank(log.rank, log.world_size);
     }
     "neither the file nor its name gives a rank number, and it has one GPU".to_owned()
 }

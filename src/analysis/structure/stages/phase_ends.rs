@@ -15,13 +15,16 @@ struct Phase {
     end: Ns,
 }
 
+/// Steps of a lane follow each other.
+type Lane = (ProcessId, Option<DeviceId>);
+
 /// Sets [`Step::ends_phase`]. `steps` are sorted by start.
 pub(super) fn mark(trace: &Trace, steps: &mut [Step]) {
     let phases = phases_of(trace, steps);
     if phases.iter().all(Option::is_none) {
         return;
     }
-    let mut next_of_lane: VecMap<(ProcessId, Option<DeviceId>), Option<(Step, Option<Phase>)>> = VecMap::new();
+    let mut next_of_lane: VecMap<Lane, Option<(Step, Option<Phase>)>> = VecMap::new();
     for (step, phase) in steps.iter_mut().zip(phases).rev() {
         let next = next_of_lane.update((step.process, step.device), None, |next| next.replace((*step, phase)));
         if let (Some((next, next_phase)), Some(phase)) = (next, phase) {

@@ -97,7 +97,7 @@ fn figures(view: &View) -> TriageSummaryFigures {
         model: view.server.model(),
         role: view.server.role().map(|role| role.label().to_owned()),
         tp_size: parallel.as_ref().map(|parallel| parallel.size),
-        tp_size_from: parallel.map(|size| words::size_from(&size.source, size.is_certain)),
+        tp_size_from: parallel.map(|size| words::size_from(size.source, size.is_certain)),
         arguments: (!arguments.is_empty()).then(|| arguments.join("\n")),
         devices: (!devices.is_empty()).then_some(devices),
         overlap_basis: has_work.then(|| basis.to_owned()),
