@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn the_embedded_palette_parses_and_covers_the_default_categories() {
         let parsed: Palette = json::read(DATA).unwrap();
-        assert_eq!(parsed.categories.len(), 26, "with stages and parts of ranks");
+        assert_eq!(parsed.categories.len(), 27, "with stages and parts of ranks");
         assert_eq!(parsed.categories.last().unwrap().category, "CPU (non-GPU)");
     }
 
