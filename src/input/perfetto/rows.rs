@@ -54,7 +54,7 @@ pub(super) struct Rows {
     /// The machine of the rows that are read.
     pub(super) machines: Machines,
     /// Devices by the place of their machine and the number of the GPU.
-    devices: HashMap<(usize, u64), DeviceId, RandomState>,
+    devices: BTreeMap<(usize, u64), DeviceId>,
     /// Those of unitrace, whose names say their machine.
     engine_devices: unitrace::Devices,
     /// Streams of unitrace by the name of their engine or queue.
@@ -103,7 +103,7 @@ impl Rows {
             range_names: HashMap::default(),
             stacks: HashMap::default(),
             machines: Machines::default(),
-            devices: HashMap::default(),
+            devices: BTreeMap::new(),
             engine_devices: unitrace::Devices::default(),
             engines: Names::default(),
             pid_of_rank: BTreeMap::new(),
