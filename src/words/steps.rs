@@ -9,16 +9,6 @@ pub(crate) fn cut(steps: u64) -> String {
     format!("{} cut by the window and excluded.", counted(steps, "step is", "steps are"))
 }
 
-/// Last steps that the end of the capture cut.
-pub(crate) fn cut_at_end(steps: u64) -> String {
-    let steps = if steps == 1 {
-        "The last step is".to_owned()
-    } else {
-        format!("The last steps of {} devices are", grouped(steps))
-    };
-    format!("{steps} cut by the end of the capture and excluded: other steps begin with the same kernels and go on.")
-}
-
 /// Steps of the start of the program.
 pub(crate) fn starting(steps: u64) -> String {
     format!(

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_the_end_of_the_capture_cuts_is_no_kind_of_its_own() {
-        assert_eq!(steps(&[DECODE, DECODE, DECODE, &DECODE[..1]]), ["all 3 42000"]);
+    fn a_step_that_the_end_of_the_capture_cuts_belongs_to_its_kind() {
+        assert_eq!(steps(&[DECODE, DECODE, DECODE, &DECODE[..1]]), ["all 4 42000"]);
     }
 }

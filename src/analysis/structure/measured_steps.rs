@@ -11,7 +11,6 @@
 
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::host::idle_cause::IdleTimes;
-use crate::analysis::structure::cut_steps::cut_at_end;
 use crate::analysis::structure::stages::{Basis, Step, TimedStep, time_between, timed};
 use crate::analysis::time::work::PrefixSums;
 use crate::analysis::time::work::{Work, each_work};
@@ -61,8 +60,6 @@ pub(crate) struct MeasuredSteps {
     pub(crate) steps: Vec<MeasuredStep>,
     /// Steps that begin while their process starts, and others follow. They are not in `steps`.
     pub(crate) starting: Vec<MeasuredStep>,
-    /// Last steps that the end of the capture cut, and others are whole. They are not in `steps`.
-    pub(crate) cut_at_end: Vec<MeasuredStep>,
     /// Steps that the window cut. They are not in `steps`.
     pub(crate) cut_by_window: usize,
     /// Steps without work, while others have work. They are not in `steps`.
@@ -109,10 +106,7 @@ impl MeasuredSteps {
                 graph_launches: work.graph_launches,
             }
         });
-        let are_cut = cut_at_end(&steps, classified.trace);
-        let (cut_at_end, steps) =
-            measured.partition(|measured: &MeasuredStep| are_cut.contains(&(measured.number - 1)));
-        Self { steps, cut_at_end, cut_by_window: cut, without_work, ..Self::default() }
+        Self { steps: measured.collect(), cut_by_window: cut, without_work, ..Self::default() }
     }
 
     /// Moves the steps that begin while their process starts to `starting`, if a step of the process follows.
@@ -123,7 +117,7 @@ impl MeasuredSteps {
 
     /// All steps in the order of their numbers.
     pub(crate) fn all(&self) -> Vec<MeasuredStep> {
-        let mut all = [&self.starting[..], &self.steps, &self.cut_at_end].concat();
+        let mut all = [&self.starting[..], &self.steps].concat();
         ordering::sort_by_key(&mut all, |measured| measured.number);
         all
     }

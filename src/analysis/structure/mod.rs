@@ -8,15 +8,11 @@
 //! - [`phases`], [`phase_names`]: prefill, decode and sampling, from words in range names.
 //! - [`shifted_durations`]: durations in graph replays that do not belong to their kernel names.
 //! - [`stages`]: steps of the serving engine and their stages, from annotations.
-//! - `cut_steps`: the last steps that the end of the capture cut.
 //! - `measured_steps`: the time, busy time and late launches of each step; [`listed_steps`]: a row for each; [`step_budget`]: their mean by stage; [`slowest_step`]: the slowest against the median.
 //! - `start_up`: the start of each process that is seen starting, and what follows.
 //! - [`steps`]: length and interval of steps, by stage.
 
 pub mod call_ranges;
-mod cut_steps;
-#[cfg(test)]
-mod cut_steps_tests;
 pub mod kernel_time;
 pub mod listed_steps;
 pub(crate) mod measured_steps;

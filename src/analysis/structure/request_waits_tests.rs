@@ -33,7 +33,7 @@ fn time_without_requests_belongs_to_no_step_and_is_no_late_launch() {
     assert!((100.0..105.0).contains(&longest_us), "{longest_us}");
     assert_eq!(rows_of(&run.sections["gpu_idle"], &["no_requests_ms"]), ["9.998"]);
     assert!(
-        run.verdict.text.contains("; the server had no request for 10.0 ms, 91.0 % of the capture"),
+        run.verdict.text.contains("; the server had no request for 10.0 ms, 91.1 % of the capture"),
         "{}",
         run.verdict.text
     );

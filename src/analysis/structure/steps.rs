@@ -74,9 +74,6 @@ pub(crate) fn steps(context: &Context) -> Answer<Steps> {
     if measured.cut_by_window > 0 {
         answer = answer.limit(words::cut(measured.cut_by_window as u64));
     }
-    if !measured.cut_at_end.is_empty() {
-        answer = answer.limit(words::cut_at_end(measured.cut_at_end.len() as u64));
-    }
     if !measured.starting.is_empty() {
         answer = answer.limit(words::starting(measured.starting.len() as u64));
     }
