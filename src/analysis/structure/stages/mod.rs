@@ -5,14 +5,16 @@
 mod extents;
 mod launch_labels;
 mod phase_ends;
+mod step;
 mod step_info;
 mod step_list;
 mod step_time;
 mod timeline;
 mod word_ranges;
 
+pub use step::{Basis, Step};
 pub use step_info::{Form, StepInfo, TokenSums};
-pub use step_list::{Basis, HostStep, Step, count_stage_conflicts, steps, steps_by_op, steps_from_ranges};
+pub use step_list::{HostStep, count_stage_conflicts, steps, steps_by_op, steps_from_ranges};
 pub(crate) use step_list::{NO_NAME, has_marked_steps};
 pub(crate) use step_time::{TimedStep, representative, time_between, timed};
 

@@ -2,7 +2,7 @@
 //! next step. Reinforcement learning generates, then trains, then generates: the training belongs to no step of the generation. A sweep
 //! over ranges and steps, and over the ops between phases: O((r + s) log s + n) for `r` ranges, `s` steps and `n` ops.
 
-use super::{Basis, Step};
+use super::step::{Basis, Step};
 use crate::ordering::{self, VecMap};
 use crate::trace::{DeviceId, Ns, ProcessId, Trace};
 use std::cmp::Reverse;
