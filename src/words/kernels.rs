@@ -26,3 +26,19 @@ pub(crate) fn no_such_kernel(is_window: bool) -> String {
 pub(crate) fn launches_without_call(launches: usize) -> String {
     format!("{launches} launches have no known call.")
 }
+
+/// `108 x 1 x 1`: the thread blocks of a launch.
+pub(crate) fn grid<N: std::fmt::Display>([x, y, z]: [N; 3]) -> String {
+    format!("{x} x {y} x {z}")
+}
+
+/// `grid 108 x 1 x 1`: the property that tells some launches from others, and its values.
+pub(crate) fn told_by(property: &str, values: &str) -> String {
+    format!("{property} {values}")
+}
+
+/// `a, b and 3 more`
+pub(crate) fn named_and_more(named: &[&str], more: usize) -> String {
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", named.join(", "))
+}

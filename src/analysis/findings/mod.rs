@@ -113,22 +113,21 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Finding
     };
     // Stable, so that findings of one severity stay sorted by cost.
     ordering::sort_by_key(&mut findings, |finding| Reverse(severity(finding)));
-    let row = |finding: Finding| FindingRow {
-        id: finding.id,
-        severity: severity(&finding),
-        confidence: situation.confidence(&finding),
-        title: words::title(finding.title),
-        cost_ms: Ms(finding.cost_ms),
-        share_pct: Pct(100.0 * situation.cost_share(&finding)),
-        proven_ms: finding.proven_ms().map(Ms),
-        evidence: format!(
-            "{}{}",
-            finding.evidence,
-            or_nothing(finding.replayed().and_then(|saving| situation.replayed(saving)), words::replayed)
-        ),
-        action: finding.action,
-        section: finding.section.to_owned(),
-        what_if: finding.what_if.map(|saving| saving.id.to_string()),
+    let row = |finding: Finding| {
+        let replayed = or_nothing(finding.replayed().and_then(|saving| situation.replayed(saving)), words::replayed);
+        FindingRow {
+            id: finding.id,
+            severity: severity(&finding),
+            confidence: situation.confidence(&finding),
+            title: words::title(finding.title),
+            cost_ms: Ms(finding.cost_ms),
+            share_pct: Pct(100.0 * situation.cost_share(&finding)),
+            proven_ms: finding.proven_ms().map(Ms),
+            evidence: [finding.evidence.as_str(), &replayed].concat(),
+            action: finding.action,
+            section: finding.section.to_owned(),
+            what_if: finding.what_if.map(|saving| saving.id.to_string()),
+        }
     };
     let rows: Vec<FindingRow> = findings.into_iter().map(row).collect();
     Findings::answer("all other sections")

@@ -12,6 +12,7 @@ use crate::analysis::timeline::shape_of_launch;
 use crate::json::{self, embedded, from_json};
 use crate::rules::names;
 use crate::trace::{DeviceId, GpuOp, NameId, Ns, ProcessId, Trace};
+use crate::words::kernels as sentences;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -129,10 +130,7 @@ fn told_by(trace: &Trace, ops: &[(usize, GpuOp)], is_long: &[bool]) -> [String; 
         let call = trace.calls.get(trace.gpu_ops.launch(*row)?.0 as usize)?;
         shape_of_launch(trace, call)
     };
-    let grid = |(row, _): &(usize, GpuOp)| {
-        let [x, y, z] = trace.launch_configs.of_row(*row)?.grid;
-        Some(format!("{x} x {y} x {z}"))
-    };
+    let grid = |(row, _): &(usize, GpuOp)| Some(sentences::grid(trace.launch_configs.of_row(*row)?.grid));
     let side = |side: fn(&[Option<NameId>; 2]) -> Option<NameId>| {
         neighbours.iter().map(|both| Some(name(side(both)))).collect::<Vec<_>>()
     };
@@ -143,7 +141,7 @@ fn told_by(trace: &Trace, ops: &[(usize, GpuOp)], is_long: &[bool]) -> [String; 
         ("before", side(|[_, after]| *after)),
     ];
     let found = properties.iter().find_map(|(words, values)| Some((words, values_of_groups(values, is_long)?)));
-    found.map_or_else(Default::default, |(words, groups)| groups.map(|values| format!("{words} {values}")))
+    found.map_or_else(Default::default, |(words, groups)| groups.map(|values| sentences::told_by(words, &values)))
 }
 
 /// The most frequent values of both groups, if the values tell them apart.
@@ -164,8 +162,7 @@ fn values_of_groups(values: &[Option<String>], is_long: &[bool]) -> Option<[Stri
         crate::ordering::sort_by_key(&mut own, |(_, count)| std::cmp::Reverse(*count));
         let more = own.len().saturating_sub(MAX_NAMED);
         let named: Vec<&str> = own.iter().take(MAX_NAMED).map(|(value, _)| *value).collect();
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        (!named.is_empty()).then(|| format!("{}{more}", named.join(", ")))
+        (!named.is_empty()).then(|| sentences::named_and_more(&named, more))
     };
     (is_told && is_of_groups).then(|| Some([of_group(0)?, of_group(1)?]))?
 }
