@@ -241,10 +241,10 @@ test('a share has a bar as long as its percentage, a change has none, and rows k
   assert.ok(shares.length > 3 && Number(shares[0][0]) > 30, String(shares));
   for (const [text, percent] of shares) assert.ok(Math.abs(Number(text) - percent) < 0.01, `${text} has ${percent} % of the width`);
   assert.deepEqual([...new Set(await page.evaluate(() => [...document.querySelectorAll('.table-kernels tbody tr')].map((tr) => tr.offsetHeight)))], [ROW_PX]);
-  await h.drop(page, h.kineto('u.json', h.SERVER_OPS.map(([name, start, duration], at) => [name, start, at % 2 ? duration * 2 : duration - 300])));
+  await h.drop(page, h.kineto('u.json', h.SERVER_OPS.map(([name, start, duration], at) => [name, start, at % 2 ? duration * 4 : duration - 30])));
   await h.openTab(page, 'compare');
-  await page.locator('.table-compare_kernels').waitFor();
-  const changes = await barsOf(page, 'compare_kernels', 'share_of_change_pct');
+  await page.locator('.table-compare_categories').waitFor();
+  const changes = await barsOf(page, 'compare_categories', 'delta_ns');
   assert.ok(changes.some(([text]) => text.startsWith('-')), String(changes));
   assert.deepEqual(changes.filter(([, percent]) => percent > 0), []);
   assert.deepEqual(faults, []);
