@@ -13,10 +13,8 @@ struct WaitingCode {
     ops: Vec<String>,
     /// Functions of serving engines that wait for requests, if a function blocks in them.
     takes_requests: Vec<CodeName>,
-    /// Functions of serving engines that run only without requests.
-    without_requests: Vec<CodeName>,
 }
-from_json!(WaitingCode { functions, ops, takes_requests, without_requests });
+from_json!(WaitingCode { functions, ops, takes_requests });
 
 static WORDS: LazyLock<WaitingCode> =
     LazyLock::new(|| embedded(json::read(include_str!("../../patterns/waiting_code.json"))));
@@ -51,8 +49,6 @@ pub fn is_waiting_code(name: &str) -> bool {
 pub(crate) enum RequestCode {
     /// The engine has no request while a function blocks in it.
     Takes,
-    /// It runs only without requests.
-    Without,
     /// A thread waits in it, for whatever it is.
     Blocks,
 }
@@ -60,11 +56,8 @@ pub(crate) enum RequestCode {
 impl RequestCode {
     /// The kind of the function with this raw name; `None` for others.
     pub(crate) fn of(name: &str) -> Option<Self> {
-        let is_one_of = |names: &[CodeName]| names.iter().any(|known| known.matches(name.as_bytes()));
-        if is_one_of(&WORDS.takes_requests) {
+        if WORDS.takes_requests.iter().any(|known| known.matches(name.as_bytes())) {
             Some(Self::Takes)
-        } else if is_one_of(&WORDS.without_requests) {
-            Some(Self::Without)
         } else {
             waiting_function(name.as_bytes()).map(|_| Self::Blocks)
         }

@@ -26,6 +26,14 @@ impl HostTimes {
         Self { intervals }
     }
 
+    /// The times of a thread that overlap an interval. O(log n).
+    pub(super) fn in_interval(&self, interval: HostInterval) -> &[HostInterval] {
+        let HostInterval { thread, start, end } = interval;
+        let first = self.intervals.partition_point(|known| (known.thread, known.end) <= (thread, start));
+        let after = self.intervals.partition_point(|known| (known.thread, known.start) < (thread, end));
+        self.intervals.get(first..after).unwrap_or_default()
+    }
+
     /// How much of an interval its thread ran such code. O(log n), plus O(1) for each time in the interval.
     pub fn time_in(&self, interval: HostInterval) -> Ns {
         let HostInterval { thread, start, end } = interval;

@@ -73,7 +73,6 @@ struct RequestSearch {
     /// By function; empty without a function of an engine that takes requests.
     kinds: Vec<Option<RequestCode>>,
     takes: Vec<HostInterval>,
-    without: Vec<HostInterval>,
     blocks: Vec<HostInterval>,
 }
 
@@ -83,21 +82,20 @@ impl RequestSearch {
         if !kinds.iter().flatten().any(|kind| *kind != RequestCode::Blocks) {
             kinds.clear();
         }
-        Self { kinds, takes: Vec::new(), without: Vec::new(), blocks: Vec::new() }
+        Self { kinds, takes: Vec::new(), blocks: Vec::new() }
     }
 
     fn add(&mut self, event: CodeEvent) {
         let kind = self.kinds.get(event.name.0 as usize).copied().flatten();
         match kind.filter(|_| event.kind == CodeKind::Function) {
             Some(RequestCode::Takes) => self.takes.push(event.time),
-            Some(RequestCode::Without) => self.without.push(event.time),
             Some(RequestCode::Blocks) => self.blocks.push(event.time),
             None => {}
         }
     }
 
     fn finish(self) -> RequestWaits {
-        RequestWaits::new(self.without, self.takes, self.blocks)
+        RequestWaits::new(self.takes, self.blocks)
     }
 }
 

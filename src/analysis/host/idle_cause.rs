@@ -17,8 +17,7 @@
 //!   trace: [`IdleCause::StartUp`], see [`start_up`](super::start_up). Only the loads are proven; the rest keeps its
 //!   cause. Where a gap has loads between other delays, its parts have their lengths, but the loads are shown after the
 //!   delays.
-//! - The part of a late launch in which the launching thread of a serving engine waited for requests, or found none each time it
-//!   looked: [`IdleCause::NoRequests`], see [`RequestWaits`](crate::trace::RequestWaits).
+//! - The part of a late launch in which the launching thread of a serving engine waited for requests: [`IdleCause::NoRequests`], see [`RequestWaits`](crate::trace::RequestWaits).
 //! - Time in which the device executed work that the trace does not contain, or may have: [`IdleCause::Unseen`], see
 //!   [`unseen`](super::unseen). Such time at the start of a gap is no part of the gap for the other rules.
 //!

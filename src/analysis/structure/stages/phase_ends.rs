@@ -39,6 +39,9 @@ fn phases_of(trace: &Trace, steps: &[Step]) -> Vec<Option<Phase>> {
     for (index, step) in steps.iter().enumerate().filter(|(_, step)| step.basis == Basis::Launches) {
         begins.push((step.process, step.annotation_range.0, index));
     }
+    if begins.len() < 2 {
+        return vec![None; steps.len()];
+    }
     begins.sort_unstable();
     let count_before =
         |process: ProcessId, time: Ns| begins.partition_point(|(of, begin, _)| (*of, *begin) < (process, time));
