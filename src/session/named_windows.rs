@@ -55,7 +55,7 @@ pub fn named_windows(trace: &Trace) -> Vec<WindowGroup> {
     let steps = steps_on_devices(trace);
     let device = steps.iter().filter_map(|step| step.device).min();
     let device_steps: Vec<Step> = steps.iter().filter(|step| step.device == device).copied().collect();
-    let unseen = LongGaps::of(trace).of_no_step(trace);
+    let unseen = LongGaps::of(trace).of_before(trace);
     let unseen = device.and_then(|device| unseen.get(device.0 as usize)).map_or(&[][..], Vec::as_slice);
     let mut groups =
         vec![step_windows(&device_steps, unseen, gpu_span), stage_windows(&device_steps, unseen, gpu_span)];

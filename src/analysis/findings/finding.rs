@@ -123,6 +123,11 @@ pub(super) struct Finding {
     pub(super) section: &'static str,
 }
 
+/// The middle of what a finding costs at most, and at least where that is known.
+pub(super) fn middle_ms(most_ms: f64, least_ms: Option<f64>) -> f64 {
+    (most_ms + least_ms.unwrap_or(most_ms)) / 2.0
+}
+
 impl Finding {
     /// The part of the cost that the replay proves; `None` if it was not replayed.
     pub(super) fn proven_ms(&self) -> Option<f64> {
@@ -131,7 +136,7 @@ impl Finding {
 
     /// The middle of what it costs at least and at most.
     pub(super) fn middle_ms(&self) -> f64 {
-        (self.cost_ms + self.proven_ms().unwrap_or(self.cost_ms)) / 2.0
+        middle_ms(self.cost_ms, self.proven_ms())
     }
 
     /// The replay, if it saves what the finding costs. A replay without all communication says nothing of its waits alone.

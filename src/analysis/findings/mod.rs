@@ -87,7 +87,7 @@ section! {
 impl FindingRow {
     /// The middle of what it costs at least and at most.
     pub(crate) fn middle_ms(&self) -> f64 {
-        (self.cost_ms.0 + self.proven_ms.unwrap_or(self.cost_ms).0) / 2.0
+        finding::middle_ms(self.cost_ms.0, self.proven_ms.map(|Ms(least)| least))
     }
 }
 

@@ -71,18 +71,20 @@ impl LongGaps {
     /// engine.
     pub(crate) fn of_no_step(&self, trace: &Trace) -> Vec<Vec<(Ns, Ns)>> {
         self.intervals(trace, &|gap, call_kind| {
-            let unseen = unseen_in_gap(trace, gap, call_kind).intervals(gap);
-            let of_before =
-                unseen.filter(|(.., work)| *work == UnseenWork::OfBefore).map(|(start, end, _)| (start, end));
-            of_before.chain(without_requests(trace, gap, call_kind)).collect()
+            let of_before = unseen_intervals(trace, gap, call_kind, &|work| work == UnseenWork::OfBefore);
+            of_before.into_iter().chain(without_requests(trace, gap, call_kind)).collect()
+        })
+    }
+
+    /// The intervals of work that had been launched before the capture, sorted.
+    pub(crate) fn of_before(&self, trace: &Trace) -> Vec<Vec<(Ns, Ns)>> {
+        self.intervals(trace, &|gap, call_kind| {
+            unseen_intervals(trace, gap, call_kind, &|work| work == UnseenWork::OfBefore)
         })
     }
 
     fn unseen_intervals(&self, trace: &Trace) -> Vec<Vec<(Ns, Ns)>> {
-        self.intervals(trace, &|gap, call_kind| {
-            let unseen = unseen_in_gap(trace, gap, call_kind).intervals(gap);
-            unseen.map(|(start, end, _)| (start, end)).collect()
-        })
+        self.intervals(trace, &|gap, call_kind| unseen_intervals(trace, gap, call_kind, &|_| true))
     }
 
     /// The intervals in the gaps of each device.
@@ -107,6 +109,17 @@ impl LongGaps {
         };
         self.devices.iter().enumerate().map(unseen_of).collect()
     }
+}
+
+/// The intervals of unseen work in a gap, of the wanted kinds.
+fn unseen_intervals(
+    trace: &Trace,
+    gap: &Gap,
+    call_kind: &dyn Fn(NameId) -> CallKind,
+    is_wanted: &dyn Fn(UnseenWork) -> bool,
+) -> Vec<(Ns, Ns)> {
+    let unseen = unseen_in_gap(trace, gap, call_kind).intervals(gap);
+    unseen.filter(|(.., work)| is_wanted(*work)).map(|(start, end, _)| (start, end)).collect()
 }
 
 /// Finds intervals in a gap. The function has the kind of each call.

@@ -84,9 +84,9 @@ impl Timeline {
             let idle = Gaps::of(gaps.iter().filter(|gap| gap.is_idle())).time;
             section.figure("share_of_idle_time_pct", Value::pct(same.time, idle));
         }
-        let of_no_step = self.gaps(trace).of_no_step().get(device.0 as usize).filter(|_| gap.is_idle());
-        let of_no_step = of_no_step.map_or(Ns::ZERO, |intervals| time_between(intervals, self.gpu.start, self.gpu.end));
-        section.figure("share_of_the_trace_pct", Value::pct(same.time, self.gpu.length().since(of_no_step)));
+        let of_before = self.gaps(trace).of_before().get(device.0 as usize).filter(|_| gap.is_idle());
+        let of_before = of_before.map_or(Ns::ZERO, |intervals| time_between(intervals, self.gpu.start, self.gpu.end));
+        section.figure("share_of_the_trace_pct", Value::pct(same.time, self.gpu.length().since(of_before)));
         let is_of_device = |step: &&StepBar| step.device.is_none_or(|of| of == device);
         let steps = || self.steps(trace).iter().filter(is_of_device);
         let (Some(first), Some(last)) = (steps().map(|step| step.start).min(), steps().map(|step| step.until).max())

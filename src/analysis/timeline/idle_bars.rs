@@ -61,6 +61,8 @@ impl IdleBar {
 #[derive(Debug)]
 pub(super) struct IdleBars {
     bars: Vec<Vec<IdleBar>>,
+    /// The intervals of each device in which it executed work that was launched before the capture.
+    of_before: Vec<Vec<(Ns, Ns)>>,
     /// See [`IdleTimes::of_no_step`].
     of_no_step: Vec<Vec<(Ns, Ns)>>,
 }
@@ -88,12 +90,21 @@ impl IdleBars {
             let causes = bars.iter_mut().flat_map(|bar| [&mut bar.cause, &mut bar.lesser_cause]);
             causes.filter(|cause| **cause == IdleCause::Drained).for_each(|cause| *cause = IdleCause::HostLate);
         }
-        Self { bars, of_no_step: idle.iter().map(IdleTimes::of_no_step).collect() }
+        Self {
+            bars,
+            of_no_step: idle.iter().map(IdleTimes::of_no_step).collect(),
+            of_before: idle.into_iter().map(|idle| idle.of_before).collect(),
+        }
     }
 
     /// Those of a device. They do not overlap.
     pub(super) fn of_device(&self, device: DeviceId) -> &[IdleBar] {
         self.bars.get(device.0 as usize).map_or(&[], Vec::as_slice)
+    }
+
+    /// By device: the intervals in which it executed work that was launched before the capture.
+    pub(super) fn of_before(&self) -> &[Vec<(Ns, Ns)>] {
+        &self.of_before
     }
 
     /// By device: the intervals that belong to no step, see [`IdleTimes::of_no_step`].

@@ -301,14 +301,18 @@ impl Timeline {
 
     fn step_bar(&self, trace: &Trace, timed: &TimedStep) -> StepBar {
         let TimedStep { step, until, time, .. } = *timed;
-        let unseen = step.device.and_then(|device| self.gaps(trace).of_no_step().get(device.0 as usize));
-        let to_last_op = unseen.map_or(Ns::ZERO, |unseen| time_between(unseen, step.start, step.end));
+        let device = step.device.map(|device| device.0 as usize);
+        let left_out = |intervals: &[Vec<(Ns, Ns)>], end: Ns| {
+            let of_device = device.and_then(|device| intervals.get(device));
+            of_device.map_or(Ns::ZERO, |intervals| time_between(intervals, step.start, end))
+        };
+        let gaps = self.gaps(trace);
         StepBar {
             start: step.start,
             until,
             time,
-            to_last_op: step.end.since(step.start).since(to_last_op),
-            unseen: until.since(step.start).since(time),
+            to_last_op: step.end.since(step.start).since(left_out(gaps.of_no_step(), step.end)),
+            unseen: left_out(gaps.of_before(), until),
             stage: step.info.stage,
             device: step.device,
         }
@@ -327,7 +331,7 @@ impl Timeline {
     }
 
     fn gaps_of_small(&self, trace: &Trace) -> Option<&[Vec<(Ns, Ns)>]> {
-        (trace.gpu_ops.len() <= MAX_OPS_TO_FIND_A_START).then(|| self.gaps(trace).of_no_step())
+        (trace.gpu_ops.len() <= MAX_OPS_TO_FIND_A_START).then(|| self.gaps(trace).of_before())
     }
 
     /// How long a bar lasts: a step without the time in which the trace lacks its work.
