@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::program::Program;
 use crate::project;
+use crate::wasm::Purpose;
 
 pub use html::render;
 
@@ -27,7 +28,7 @@ const GENERATED: [(&str, Generator); 2] = [("command-line.md", command_line::ref
 
 /// Writes the generated chapters, checks all links, and renders the book into a directory if one is given.
 pub fn write(out: Option<&Path>) -> Result<()> {
-    for (path, _, text) in generated()? {
+    for (path, _, text) in generated(&Program::build(Purpose::Publish)?)? {
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
         println!("wrote {}", path.display());
     }
@@ -37,7 +38,7 @@ pub fn write(out: Option<&Path>) -> Result<()> {
 
 /// Fails if a generated chapter is out of date or a link of the book leads nowhere.
 pub fn check() -> Result<()> {
-    for (path, committed, text) in generated()? {
+    for (path, committed, text) in generated(&Program::build(Purpose::Check)?)? {
         if committed != text {
             let line = committed.lines().zip(text.lines()).take_while(|(old, new)| old == new).count() + 1;
             bail!("{} is out of date from line {line} on: run `cargo xtask book`", path.display());
@@ -47,16 +48,15 @@ pub fn check() -> Result<()> {
 }
 
 /// Path, committed text and current text of each generated chapter.
-fn generated() -> Result<Vec<(PathBuf, String, String)>> {
-    let program = Program::build()?;
+fn generated(program: &Program) -> Result<Vec<(PathBuf, String, String)>> {
     let chapter = |(name, generate): (&str, Generator)| {
         let path = folder().join(name);
         let committed = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let Some((prose, _)) = committed.split_once(MARKER) else {
             bail!("{} has no line `{MARKER}`", path.display());
         };
-        let text = format!("{prose}{MARKER}\n\n{}", generate(&program)?);
-        json::check_prose(name, prose, &program)?;
+        let text = format!("{prose}{MARKER}\n\n{}", generate(program)?);
+        json::check_prose(name, prose, program)?;
         Ok((path, committed, text))
     };
     GENERATED.into_iter().map(chapter).collect()

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::command::{Run, in_parallel};
 use crate::counts::Counts;
-use crate::program::{PROFILE, Program, cargo};
+use crate::program::{PROFILE, Program, cargo, with_lints};
 use crate::wasm::Purpose;
 use crate::{book, cpu, page, project, python, setup, vscode, wasm};
 
@@ -30,8 +30,7 @@ const STAGES: &[&[Lane]] = &[
     &[
         // The lane of the native compiler, which uses both cores except while it links and tests.
         &[
-            ("lints", "lints, native", lints),
-            ("compile", "compile programs and tests", compile),
+            ("compile", "lints and compilation of programs and tests", compile),
             ("rust", "Rust tests", rust_tests),
             ("xtask", "Rust tests of xtask", xtask_tests),
             ("doc", "documentation", documentation),
@@ -39,8 +38,7 @@ const STAGES: &[&[Lane]] = &[
         // The lane of the page. Its compiler has a target folder, and so a lock, of its own, and uses one core most of the time.
         &[
             ("setup", "setup of Node, the browser and Python", set_up),
-            ("lints-wasm", "lints, wasm32", wasm::lint),
-            ("page-build", "build of the page", || page::build(None, Purpose::Check)),
+            ("page-build", "lints and build of the page", || page::build(None, Purpose::Check)),
             // Its scripts import the types of `dist/pkg`.
             ("page-types", "types and lints of the page", page_types_and_lints),
             ("simd", "SIMD in the page's modules", || wasm::assert_simd(&project::dist())),
@@ -195,32 +193,31 @@ fn format() -> Result<()> {
     Run::new("cargo fmt --manifest-path fuzz/Cargo.toml --check").run()
 }
 
-fn lints() -> Result<()> {
-    Run::new(&format!("cargo clippy --workspace --all-targets --profile {PROFILE} -- -D warnings")).run()
-}
-
 /// Everything that the other checks run, so that they only run it, and the times of both are known.
 fn compile() -> Result<()> {
-    cargo("build", "--all-targets").run()
+    if setup::find_program(Path::new("clippy-driver")).is_none() {
+        bail!("clippy is missing: run `rustup component add clippy`");
+    }
+    cargo("build", "--all-targets", Purpose::Check).run()
 }
 
 /// Unit tests, the tests of whole programs, kept inputs of the fuzz targets, and the examples of the documentation. Captures are tested
 /// with the HTTP layers of SGLang and vLLM only if GPUPRISM_REAL_SERVERS is set, because their packages are large.
 fn rust_tests() -> Result<()> {
-    cargo("test", "").run()
+    cargo("test", "", Purpose::Check).run()
 }
 
 fn xtask_tests() -> Result<()> {
-    Run::new(&format!("cargo test --package xtask --profile {PROFILE}")).run()
+    with_lints(Run::new(&format!("cargo test --package xtask --profile {PROFILE}"))).run()
 }
 
 fn documentation() -> Result<()> {
-    cargo("doc", "--no-deps").env("RUSTDOCFLAGS", "-Dwarnings").run()
+    cargo("doc", "--no-deps", Purpose::Check).env("RUSTDOCFLAGS", "-Dwarnings").run()
 }
 
 /// Builds the wheel and tests it, with the command line that it is compared with.
 pub fn python() -> Result<()> {
-    python::test_wheel(&Program::build()?)
+    python::test_wheel(&Program::build(Purpose::Publish)?)
 }
 
 /// Tests the Python programs that compute steps, layers and idle blame a second time. A machine without Python skips them.
@@ -302,7 +299,7 @@ pub fn all_builds() -> Result<()> {
         Run::new(&format!("cargo build --profile {profile} --bin gpuprism")).run()?;
     }
     let (debug, release) = (project::target_dir()?.join("debug"), project::target_dir()?.join("release"));
-    let checks = Program::build()?;
+    let checks = Program::build(Purpose::Publish)?;
     compare_builds(&Program::at(debug), &checks)?;
     compare_builds(&Program::at(release), &checks)
 }

@@ -36,7 +36,7 @@ pub fn build(out: Option<&Path>, purpose: Purpose) -> Result<()> {
     copy_directory(&root.join("www"), &dist)?;
     fs::remove_file(dist.join(SCRIPT_TYPES)).with_context(|| format!("cannot remove {SCRIPT_TYPES}"))?;
     strip_comments(&dist)?;
-    Program::with_example()?.write_example(&dist.join(EXAMPLE))?;
+    Program::with_example(purpose)?.write_example(&dist.join(EXAMPLE))?;
     book::render(&dist)?;
     list_for_offline(&dist)?;
     check_size(&dist)

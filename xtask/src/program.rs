@@ -6,6 +6,7 @@ use anyhow::Result;
 
 use crate::command::Run;
 use crate::project;
+use crate::wasm::Purpose;
 
 /// The profile of all checks. `Cargo.toml` says what distinguishes it.
 pub const PROFILE: &str = "checks";
@@ -15,11 +16,21 @@ pub const PROFILE: &str = "checks";
 const PACKAGES: &str = "--workspace --exclude xtask";
 
 /// A command of cargo for all packages, in the profile of the checks.
-pub fn cargo(command: &str, flags: &str) -> Run {
-    Run::new(&format!(
-        "cargo {command} {PACKAGES} --profile {PROFILE}{}{flags}",
-        if flags.is_empty() { "" } else { " " }
-    ))
+pub fn cargo(command: &str, flags: &str, purpose: Purpose) -> Run {
+    let space = if flags.is_empty() { "" } else { " " };
+    let run = Run::new(&format!("cargo {command} {PACKAGES} --profile {PROFILE}{space}{flags}"));
+    match purpose {
+        Purpose::Publish => run,
+        Purpose::Check => with_lints(run),
+    }
+}
+
+/// Makes clippy the compiler of our own packages. It reports its lints while it compiles, so that no code and no dependency is analysed
+/// a second time for lints alone. Each warning is an error.
+pub fn with_lints(run: Run) -> Run {
+    // As `cargo clippy -- -D warnings` sets them.
+    run.quiet_env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver")
+        .quiet_env("CLIPPY_ARGS", "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__")
 }
 
 /// The folder of the built programs.
@@ -29,14 +40,14 @@ pub struct Program {
 
 impl Program {
     /// Builds the command line, the examples and the Python module.
-    pub fn build() -> Result<Self> {
-        cargo("build", "--quiet --lib --bins --examples").run()?;
+    pub fn build(purpose: Purpose) -> Result<Self> {
+        cargo("build", "--quiet --lib --bins --examples", purpose).run()?;
         Self::built()
     }
 
     /// Builds only the program that writes the example trace.
-    pub fn with_example() -> Result<Self> {
-        cargo("build", "--quiet --example serving_trace").run()?;
+    pub fn with_example(purpose: Purpose) -> Result<Self> {
+        cargo("build", "--quiet --example serving_trace", purpose).run()?;
         Self::built()
     }
 

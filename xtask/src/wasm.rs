@@ -22,6 +22,7 @@ use wasm_bindgen_cli_support::Bindgen;
 use wasmparser::{Parser, Payload};
 
 use crate::command::Run;
+use crate::program::with_lints;
 use crate::project;
 
 /// One build of the crate for the page.
@@ -95,7 +96,14 @@ pub fn lint() -> Result<()> {
 /// Compiles the library as a shared library and not as a Rust library, too: then the compiler generates code only for what the exports
 /// of `src/web` reach, which saves most in the first module.
 fn compile(module: &Module, purpose: Purpose) -> Result<PathBuf> {
-    cargo("cargo rustc --crate-type=cdylib").args(module.flags(purpose)).run()?;
+    let run = cargo("cargo rustc --crate-type=cdylib").args(module.flags(purpose));
+    match purpose {
+        Purpose::Publish => run.run()?,
+        // Clippy's compiler optimises less, so it would write a larger module.
+        Purpose::Check if module.is_first_load => run.args(["--", "-Dwarnings"]).run()?,
+        // Optimising the whole program takes as long as everything else.
+        Purpose::Check => with_lints(run).args(["--", "-Clto=off", "-Ccodegen-units=16"]).run()?,
+    }
     Ok(project::target_dir()?.join("wasm32-unknown-unknown/wasm/gpuprism.wasm"))
 }
 

@@ -101,6 +101,8 @@ const PRIVATE_TEXTS: [&str; 24] = [
 ];
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
     #[test]
     fn private_texts_in_any_field_are_in_no_output(
         private in prop::sample::select(PRIVATE_TEXTS.to_vec()),
@@ -116,16 +118,18 @@ proptest! {
     }
 
     #[test]
-    fn redacting_again_changes_nothing(private in prop::sample::select(PRIVATE_TEXTS.to_vec())) {
-        let once =
-            all(&Report::new(vec![run(&|field| format!("{field} {private}")), run(&|field| format!("b {field}"))]));
-        prop_assert_eq!(all(&once).json(), once.json());
-    }
-
-    #[test]
     fn redacting_any_text_does_not_panic_or_change_numbers(text in any::<String>()) {
         let report = Report::new(vec![run(&|_| text.clone())]);
         prop_assert!(figures(&all(&report)) == figures(&report));
+    }
+}
+
+#[test]
+fn redacting_again_changes_nothing() {
+    for private in PRIVATE_TEXTS {
+        let once =
+            all(&Report::new(vec![run(&|field| format!("{field} {private}")), run(&|field| format!("b {field}"))]));
+        assert_eq!(all(&once).json(), once.json(), "{private}");
     }
 }
 
