@@ -3,6 +3,9 @@
 /// Less similar words are no suggestion. As for the flags, whose suggestions come from clap.
 const MIN_SIMILARITY: f64 = 0.7;
 
+/// Longer words are not compared: no known word is as long, and a comparison takes time in proportion to the length.
+const MAX_WORD_BYTES: usize = 200;
+
 /// Why a word is wrong, as a sentence: what is wrong, the known word that is most like it, and what to do.
 pub(super) fn unknown<'a>(problem: &str, word: &str, known: impl IntoIterator<Item = &'a str>, remedy: &str) -> String {
     match most_similar(word, known) {
@@ -12,6 +15,9 @@ pub(super) fn unknown<'a>(problem: &str, word: &str, known: impl IntoIterator<It
 }
 
 fn most_similar<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if word.len() > MAX_WORD_BYTES {
+        return None;
+    }
     let with_similarity = known.into_iter().map(|known| (strsim::jaro(word, known), known));
     let similar = with_similarity.filter(|(similarity, _)| *similarity > MIN_SIMILARITY);
     // Of equally similar words the first, so that the sentence is always the same.
