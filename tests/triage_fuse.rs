@@ -340,7 +340,6 @@ fn the_model_is_detected_from_frames_and_the_hardware_from_calls() {
 fn runs_without_serving_match_no_pattern_of_a_framework() {
     let traces = shared("traces/torch");
     let names = [
-        "train_a100_rank3of8.trace.json.gz",
         "resnet50_v100_torch1.9.pt.trace.json.gz",
         "nccl_metadata_a100.trace.json.gz",
         "particle_transformer_a100.pt.trace.json.gz",
