@@ -18,6 +18,7 @@
 
 mod breakdown;
 mod comparability;
+mod mean_change;
 pub(crate) mod paths;
 pub(crate) mod roles;
 mod rules;
@@ -36,6 +37,7 @@ pub(crate) use step_times::step_times;
 use super::results::Run;
 use crate::analysis::section::{Sections, words};
 use breakdown::{Breakdown, PartPair, changes_by_category, match_parts};
+pub use mean_change::MeanChange;
 use rules::Rules;
 use std::collections::BTreeSet;
 use step_shifts::StageShifts;
@@ -130,12 +132,15 @@ impl Comparison {
     }
 
     /// True if at least one run on the GPU of the baseline is slower by more than `pct` percent, and beyond noise where noise is known, or
-    /// if the steps of one of its stages are.
+    /// if the steps of one of its stages are, the usual ones or, beyond noise, their mean.
     pub fn has_regressed(&self, pct: f64) -> bool {
         let is_above = |changed: Option<f64>| changed.is_some_and(|changed| changed > pct);
         self.runs.iter().filter(|run| run.other_gpus.is_none()).any(|run| {
             let mut others = run.other_stages.iter().filter(|stage| stage.is_proven());
-            run.outcome == Outcome::Slower && is_above(run.pct()) || others.any(|stage| is_above(stage.pct()))
+            let mut stages = run.main_stage.iter().chain(&run.other_stages);
+            run.outcome == Outcome::Slower && is_above(run.pct())
+                || others.any(|stage| is_above(stage.pct()))
+                || stages.any(|stage| is_above(stage.proven_pct_of_long_steps()))
         })
     }
 }

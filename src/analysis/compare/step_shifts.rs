@@ -3,13 +3,15 @@
 //!
 //! The tables of a comparison are about the mean step of the whole run, because means add up. A prefill among decode steps moves that
 //! mean, and one long step widens its noise. Here each stage is compared with itself, and the median difference of steps does not depend
-//! on outliers. So the outcome of a comparison is that of its main stage, the one in which the runs spend most time.
+//! on outliers. So the outcome of a comparison is that of its main stage, the one in which the runs spend most time. Where the mean step
+//! of a stage changes otherwise than the usual one, [`StageShift::long_steps`] has it.
 //!
 //! A step of several devices counts once, as long as on the slowest device. Ranks of one job that wait for each other are no independent
 //! observations, and a rank that is slower alone shows.
 
+use super::mean_change::MeanChange;
 use super::rules::Thresholds;
-use super::shift::{Shift, shift};
+use super::shift::shift;
 use super::steps::Steps;
 use super::{Candidate, Outcome};
 use crate::analysis::measure::percentiles::median;
@@ -40,6 +42,7 @@ section! {
         high_ns: Option<Ns> = "At most",
         /// The difference of the means, and its parts, which add up to it.
         mean_delta_ns: MeanNs = "Change of the mean",
+        mean_noise_ns: Option<MeanNs> = "Noise of the mean",
         busy_delta_ns: Option<MeanNs> = "Of it, GPU busy",
         host_late_delta_ns: Option<MeanNs> = "Of it, host late",
         other_idle_delta_ns: Option<MeanNs> = "Of it, other idle",
@@ -68,7 +71,7 @@ fn mean(steps: &[StepTime], time: fn(&StepTime) -> Option<i64>) -> Option<f64> {
     Some(sum as f64 / steps.len().max(1) as f64)
 }
 
-/// What the change of the mean step of a stage is made of, in nanoseconds. The parts add up to [`StageShift::mean_delta_ns`].
+/// What the change of the mean step of a stage is made of, in nanoseconds. The parts add up to the change of [`StageShift::mean`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChangeParts {
     /// The time in which the GPU works.
@@ -120,8 +123,10 @@ pub struct StageShift {
     pub shift_ns: f64,
     /// The interval that contains this difference with 95 %; `None` if there are too few steps.
     pub interval_ns: Option<(i64, i64)>,
-    /// The difference of the mean durations.
-    pub mean_delta_ns: f64,
+    /// The change of the mean duration.
+    pub mean: MeanChange,
+    /// The same, if a few long steps make it differ from the change of the usual step.
+    pub long_steps: Option<MeanChange>,
     /// What that is made of; `None` for steps without a device.
     pub parts: Option<ChangeParts>,
     /// The time of the compared steps of both runs.
@@ -139,13 +144,20 @@ impl StageShift {
         self.interval_ns.is_some() && matches!(self.outcome, Outcome::Slower | Outcome::Faster)
     }
 
+    /// By how many percent long steps make the mean step longer than that of the baseline, if that is more than noise. Only of a stage
+    /// with a name: other steps may be more of another kind.
+    pub fn proven_pct_of_long_steps(&self) -> Option<f64> {
+        let is_comparable = self.load == Load::Same && self.stage.is_named();
+        self.long_steps.filter(|mean| is_comparable && mean.is_proven())?.pct()
+    }
+
     /// `before` and `after` are sorted; `None` if one of them is empty.
-    fn of(stage: Stage, before: &[StepTime], after: &[StepTime]) -> Option<Self> {
+    fn of(thresholds: &Thresholds, stage: Stage, before: &[StepTime], after: &[StepTime]) -> Option<Self> {
         let durations = |steps: &[StepTime]| steps.iter().map(|step| step.duration_ns).collect::<Vec<_>>();
         let (before_ns, after_ns) = (durations(before), durations(after));
-        let Shift { median: shift_ns, interval: interval_ns } = shift(&before_ns, &after_ns)?;
+        let usual = shift(&before_ns, &after_ns)?;
+        let mean = MeanChange::of(&before_ns, &after_ns, thresholds.noise_standard_errors)?;
         let sum = |times: &[i64]| times.iter().fold(0, |sum: i64, time| sum.saturating_add(*time));
-        let mean = |steps: &[StepTime]| mean(steps, |step| Some(step.duration_ns));
         Some(Self {
             stage,
             outcome: Outcome::NotComparable,
@@ -154,9 +166,10 @@ impl StageShift {
             steps: after.len(),
             baseline_median_ns: median(&before_ns)?,
             median_ns: median(&after_ns)?,
-            shift_ns,
-            interval_ns,
-            mean_delta_ns: mean(after)? - mean(before)?,
+            shift_ns: usual.median,
+            interval_ns: usual.interval,
+            mean,
+            long_steps: Some(mean).filter(|mean| mean.is_apart_from(&usual, thresholds.negligible_change)),
             parts: ChangeParts::of(before, after),
             time_ns: sum(&before_ns).saturating_add(sum(&after_ns)),
         })
@@ -164,7 +177,7 @@ impl StageShift {
 
     /// The outcome of steps of equal load. If there are too few steps for an interval, a change counts unless it is negligible.
     fn outcome(&self, thresholds: &Thresholds) -> Outcome {
-        if self.shift_ns == 0.0 && (self.mean_delta_ns == 0.0 || self.interval_ns.is_none()) {
+        if self.shift_ns == 0.0 && (self.mean.delta_ns == 0.0 || self.interval_ns.is_none()) {
             return Outcome::Same;
         }
         let is_noise = self.interval_ns.is_some_and(|(low, high)| low <= 0 && high >= 0);
@@ -189,7 +202,8 @@ impl StageShift {
             shift_pct: self.pct().map(Pct),
             low_ns: self.interval_ns.map(|(low, _)| Ns(low)),
             high_ns: self.interval_ns.map(|(_, high)| Ns(high)),
-            mean_delta_ns: MeanNs(self.mean_delta_ns),
+            mean_delta_ns: MeanNs(self.mean.delta_ns),
+            mean_noise_ns: self.mean.noise_ns.map(MeanNs),
             busy_delta_ns: self.parts.map(|parts| MeanNs(parts.busy_ns)),
             host_late_delta_ns: self.parts.map(|parts| MeanNs(parts.host_late_ns)),
             other_idle_delta_ns: self.parts.map(|parts| MeanNs(parts.other_idle_ns)),
@@ -210,7 +224,8 @@ impl StageShifts {
             _ => (before, after),
         };
         let shift = |(stage, before): (&Stage, &Vec<StepTime>)| {
-            let shift = StageShift::of(*stage, before, after.get(stage).filter(|_| is_comparable(*stage))?)?;
+            let shift =
+                StageShift::of(thresholds, *stage, before, after.get(stage).filter(|_| is_comparable(*stage))?)?;
             let load = load(thresholds, *stage, baseline, other);
             let outcome = if load == Load::Same { shift.outcome(thresholds) } else { Outcome::NotComparable };
             Some(StageShift { outcome, load, ..shift })
@@ -383,9 +398,9 @@ mod tests {
         let found = compared(&mixed(2_000, 500, 200), &mixed(1_500, 540, 230));
         let main = found.runs[1].main_stage.unwrap();
         let parts = main.parts.unwrap();
-        assert_eq!((main.stage, main.mean_delta_ns), (Stage::Decode, 70_000.0));
+        assert_eq!((main.stage, main.mean.delta_ns), (Stage::Decode, 70_000.0));
         assert_eq!(parts.busy_ns, 40_000.0);
-        assert_eq!(parts.busy_ns + parts.host_late_ns + parts.other_idle_ns, main.mean_delta_ns);
+        assert_eq!(parts.busy_ns + parts.host_late_ns + parts.other_idle_ns, main.mean.delta_ns);
         let columns = ["stage", "mean_delta_ns", "busy_delta_ns"];
         assert_eq!(rows_of(&found.sections["compare_steps"], &columns)[1], "decode 70000 40000");
     }
@@ -400,6 +415,22 @@ mod tests {
         assert!(found.has_regressed(3.3) && !found.has_regressed(3.4));
         assert_eq!(found.runs[1].main_stage.map(|main| main.stage), Some(Stage::Decode));
         assert_eq!(found.runs[1].outcome, Outcome::Slower);
+    }
+
+    #[test]
+    fn pauses_in_a_few_steps_are_a_regression_of_the_mean_although_the_usual_step_takes_as_long() {
+        let usual = [1_500; 50];
+        let mut paused = usual;
+        paused[5..40].iter_mut().step_by(7).for_each(|length| *length = 19_000);
+        let found = compared(&run(100, &usual), &run(100, &paused));
+        let main = found.runs[1].main_stage.unwrap();
+        assert_eq!((main.shift_ns, main.outcome), (0.0, Outcome::WithinNoise));
+        // Five of the 49 steps that are compared take 17.5 ms more.
+        let long_steps = main.long_steps.unwrap();
+        assert_eq!((long_steps.longer_than_all, long_steps.delta_ns.round()), (5, 1_785_714.0));
+        assert!(found.has_regressed(100.0) && !found.has_regressed(120.0));
+        let opposite = compared(&run(100, &paused), &run(100, &usual));
+        assert!(!opposite.has_regressed(0.0) && opposite.runs[1].main_stage.unwrap().long_steps.is_some());
     }
 
     #[test]
@@ -484,7 +515,7 @@ mod tests {
     fn steps_are_exactly_as_long_only_if_all_are() {
         let found = compared(&run(10, &[100; 5]), &run(10, &[100, 100, 500, 100, 100]));
         let main = found.runs[1].main_stage.unwrap();
-        assert_eq!((main.shift_ns, main.mean_delta_ns), (0.0, 100_000.0));
+        assert_eq!((main.shift_ns, main.mean.delta_ns), (0.0, 100_000.0));
         assert_eq!(main.outcome, Outcome::WithinNoise);
     }
 

@@ -47,7 +47,7 @@ section! {
         subject: String,
         saving_low_ms: Ms = "Saves at least",
         saving_high_ms: Ms = "Saves at most",
-        only_this_rank_ms: Option<Ms> = "If only this rank changes",
+        only_this_rank_ms: Option<Ms> = "At least, if only this rank changes",
         per_step_low_ms: Ms = "Per step at least",
         per_step_high_ms: Ms = "Per step at most",
         /// The median step of the stage in the replayed window.

@@ -183,7 +183,7 @@ pub(crate) struct Replayed {
     pub(crate) measured: Ms,
     /// At least and at most.
     pub(crate) without: [Ms; 2],
-    /// If only this rank changes, where the other ranks matter.
+    /// At most, if only this rank changes, where the other ranks matter: as if another rank arrived as late as this one.
     pub(crate) alone: Option<Ms>,
 }
 
@@ -198,12 +198,11 @@ pub(crate) fn replayed(replayed: Replayed) -> String {
     let range = if least == most { least } else { format!("{least} to {most}") };
     match replayed.alone.map(time) {
         Some(alone) if alone == measured => format!(
-            ". Replayed: without it on this rank alone nothing is saved, because collectives wait for the other ranks; without it on \
-             all ranks {what} {range} instead of {measured}"
+            ". Replayed: without it on all ranks {what} {range} instead of {measured}; what this rank alone saves depends on when the \
+             others arrive, which `gpuprism ranks` compares"
         ),
         Some(alone) => format!(
-            ". Replayed: without it on this rank {what} {alone} instead of {measured}, because collectives wait for the \
-             other ranks; without it on all ranks {range}"
+            ". Replayed: without it on all ranks {what} {range} instead of {measured}; without it on this rank alone at most {alone}"
         ),
         None => format!(". Replayed: without it {what} {range} instead of {measured}"),
     }

@@ -84,10 +84,9 @@ fn bound_by(bound: BoundOfPath, path: Path) -> String {
             shorter.words()
         ),
         BoundOfPath::HostOfOneRank(shorter, alone) => format!(
-            "bound by the host: without it {what} is {} shorter if the other ranks change too, and {} if only this one \
-             does: ",
+            "bound by the host: without it {what} is {} shorter if the other ranks change too{}: ",
             shorter.words(),
-            percent_1(alone)
+            of_this_rank_alone(alone)
         ),
         BoundOfPath::Host(shorter) => {
             format!("bound by the host, without which {what} is {} shorter: ", shorter.words())
@@ -98,6 +97,15 @@ fn bound_by(bound: BoundOfPath, path: Path) -> String {
         BoundOfPath::Communication(shorter) => {
             format!("bound by communication, without which {what} is {} shorter: ", shorter.words())
         }
+    }
+}
+
+/// A collective ends no earlier than measured here, as if another rank arrived as late as this one. Whether one does, only the files of the
+/// other ranks show, so nothing is said of a rank that saves nothing then.
+fn of_this_rank_alone(at_least: Fraction) -> String {
+    match percent_1(at_least) {
+        none if none == percent_1(Fraction(0.0)) => String::new(),
+        share => format!(", and at least {share} if only this one does"),
     }
 }
 
