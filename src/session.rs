@@ -144,6 +144,10 @@ pub fn find_unrecorded_work(trace: &mut Trace) {
         CallKind::EndCapture => CallRole::EndsCapture,
         CallKind::DoesNotBlock | CallKind::Allocation | CallKind::Other => CallRole::Other,
     };
+    // Nothing but sections compares the two clocks.
+    if CODE_IS_BUILT {
+        trace.correct_clock_lag(&role);
+    }
     trace.unrecorded_work = UnrecordedWork::of(trace, &role);
     // Only sections mention them.
     if CODE_IS_BUILT {

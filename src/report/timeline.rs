@@ -247,6 +247,8 @@ pub enum Hatching {
     Crossed,
     /// Short dashes.
     Dashed,
+    /// Short vertical dashes.
+    Broken,
     /// Dots.
     Dotted,
 }
@@ -262,6 +264,7 @@ impl Hatching {
             "start_up" => Self::Squared,
             "unseen" => Self::Crossed,
             "no_requests" => Self::Dashed,
+            "profiler" => Self::Broken,
             _ => Self::Dotted,
         }
     }
@@ -438,7 +441,7 @@ mod tests {
         let timeline = timeline(&trace.kernel("gemm", 0..1_000).finish());
         let styles = styles(&timeline).into_iter().filter(|style| !style.title.contains("turnaround"));
         let hatchings: Vec<Hatching> = styles.filter_map(|style| style.hatch).collect();
-        assert_eq!(hatchings.len(), 8);
+        assert_eq!(hatchings.len(), 9);
         let is_twice = |index: usize| hatchings[index + 1..].contains(&hatchings[index]);
         assert!(!(0..hatchings.len()).any(is_twice), "{hatchings:?}");
     }

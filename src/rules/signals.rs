@@ -68,6 +68,8 @@ pub struct Signals {
     pub compilations: Vec<String>,
     /// Parts of the names of Python functions that compile code.
     pub compiling_code: Vec<String>,
+    /// Kinds of the profiler's own work that hold the thread whose call is recorded.
+    pub profiler_pauses: Vec<String>,
     /// Words in names of kernels that move memory.
     pub memory_kernels: Vec<String>,
     /// The thresholds of findings.
@@ -78,7 +80,7 @@ pub struct Signals {
     pub waiting: WaitingRules,
 }
 from_json!(strict Signals {
-    calls, host_waits, collectives, phases, kept_counters, counter_endings, nvlink, flops, dram_bytes, compilations, compiling_code, memory_kernels, thresholds,
+    calls, host_waits, collectives, phases, kept_counters, counter_endings, nvlink, flops, dram_bytes, compilations, compiling_code, profiler_pauses, memory_kernels, thresholds,
     verdict, waiting
 });
 
@@ -274,6 +276,11 @@ impl Signals {
     /// Returns true if a thread only waits during this operating system call.
     pub fn is_host_wait(&self, name: &str) -> bool {
         self.host_waits.iter().any(|wait| wait == name)
+    }
+
+    /// Whether work of the profiler of this name holds a thread of the program.
+    pub fn holds_thread(&self, name: &str) -> bool {
+        self.profiler_pauses.iter().any(|pause| pause == name)
     }
 
     /// The collective operation in a name (`allreduce`, ...), if there is one.

@@ -26,6 +26,8 @@ pub enum ProblemKind {
     ImpossibleDuration,
     /// A GPU op whose correlation id several calls have, so that its launch is not certain.
     AmbiguousLaunch,
+    /// A GPU op or call that the file has already.
+    RepeatedEvent,
     /// A row of a CSV table that cannot be read as a GPU op.
     UnreadableRow,
     /// The last row of a CSV table has no line end, so the file may or may not be cut.
@@ -82,6 +84,7 @@ impl ProblemKind {
             Self::OpWithoutTime => "gpu_op_without_time",
             Self::ImpossibleDuration => "impossible_duration",
             Self::AmbiguousLaunch => "ambiguous_launches",
+            Self::RepeatedEvent => "repeated_events",
             Self::UnreadableRow => "unreadable_rows",
             Self::OpenLastRow => "open_last_row",
             Self::HostRowWithoutTime => "host_row_without_time",

@@ -7,12 +7,14 @@
 mod blocking_sites;
 mod captured_graphs;
 mod category_evidence;
+mod clock_lag;
 mod clock_leads;
 mod code;
 mod code_timelines;
 mod columns;
 mod correlation;
 mod database_info;
+mod duplicates;
 mod first_launches;
 mod format;
 mod host_times;
@@ -173,6 +175,8 @@ pub struct Trace {
     pub names: Names,
     /// How far ops start before their launch, by device. A window has those of the whole trace.
     pub clock_leads: Vec<ClockLead>,
+    /// By how much the ops were moved back, because the clock of their device was late. A window has that of the whole trace.
+    pub clock_lag: Ns,
     /// Kernels, copies and sets, sorted by start; equal starts keep the order of the file.
     pub gpu_ops: GpuOps,
     /// Indexed by [`DeviceId`], sorted by id.
@@ -212,6 +216,13 @@ pub struct Trace {
     pub blocking_sites: Arc<BlockingSites>,
     /// When host threads compiled code, if it was looked up.
     pub compilations: Arc<HostTimes>,
+    /// Times in which the profiler worked for itself, of kinds that hold a thread, until [`Self::profiler_pauses`] is looked up.
+    pub profiler_overheads: Vec<(Ns, Ns)>,
+    /// When the profiler held host threads, if it was looked up. A window has the pauses of the whole trace.
+    pub profiler_pauses: Arc<HostTimes>,
+    /// When nothing was recorded, as between two captures in one file: sorted and disjoint, if it was looked up. A window has those of the
+    /// whole trace.
+    pub recording_holes: Arc<Vec<(Ns, Ns)>>,
     /// When a serving engine had no request, if it was looked up.
     pub request_waits: Arc<RequestWaits>,
     /// When host threads ran the parts of a training step, if CPU ops tell and it was looked up. A window has those of the whole trace.
@@ -484,6 +495,9 @@ impl TraceBuilder {
         if CODE_IS_BUILT {
             self.drop_calls_without_time();
         }
+        if CODE_IS_BUILT {
+            self.drop_duplicates();
+        }
         let (threads, processes) = (&self.trace.threads, self.trace.processes.len());
         let mut calls = CallsByCorrelation::new(&self.trace.calls, &self.correlations, threads, processes);
         self.correlations = Vec::new();
@@ -510,18 +524,36 @@ impl TraceBuilder {
         }
     }
 
+    /// Takes out what the file has twice.
+    fn drop_duplicates(&mut self) {
+        if let Some(kept) = duplicates::distinct_calls(&self.trace.calls, &self.correlations) {
+            self.count(ProblemKind::RepeatedEvent, (self.trace.calls.len() - kept.len()) as u64);
+            self.select_calls(&kept);
+        }
+        let correlations = self.trace.gpu_ops.correlations();
+        if let Some(kept) = duplicates::distinct_ops(&self.trace.gpu_ops, &correlations) {
+            self.count(ProblemKind::RepeatedEvent, (self.trace.gpu_ops.len() - kept.len()) as u64);
+            self.select_ops(&kept);
+        }
+    }
+
+    /// Keeps only the calls in these rows, which ascend.
+    fn select_calls(&mut self, kept: &[u32]) {
+        self.trace.calls.select(kept);
+        reorder(&mut self.correlations, kept);
+        if let Some(code) = &mut self.code {
+            reorder(&mut code.call_ids, kept);
+            reorder(&mut code.code.call_kernels, kept);
+        }
+    }
+
     fn drop_calls_without_time(&mut self) {
         let Some(kept) = self.trace.calls.rows_with_time() else { return };
         if begins_at_zero(&self.trace.gpu_ops) {
             return;
         }
         self.count(ProblemKind::HostRowWithoutTime, (self.trace.calls.len() - kept.len()) as u64);
-        self.trace.calls.select(&kept);
-        reorder(&mut self.correlations, &kept);
-        if let Some(code) = &mut self.code {
-            reorder(&mut code.call_ids, &kept);
-            reorder(&mut code.code.call_kernels, &kept);
-        }
+        self.select_calls(&kept);
     }
 
     fn drop_ranges_without_time(&mut self) {

@@ -237,6 +237,11 @@ impl GpuOps {
         GpuOp { start, duration, name, device, stream, process, kind }
     }
 
+    /// Makes all ops earlier.
+    pub(super) fn move_back(&mut self, by: Ns) {
+        self.start.iter_mut().for_each(|start| *start = *start - by);
+    }
+
     pub(super) fn renumber_devices(&mut self, new_ids: &[DeviceId]) {
         for lane in &mut self.lanes {
             lane.device = new_ids.get(lane.device.0 as usize).copied().unwrap_or(lane.device);

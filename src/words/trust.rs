@@ -30,6 +30,16 @@ pub(crate) fn unseen_work(gpu: &str, length: Ns, is_before_first_op: bool) -> Li
     limit(text, "idle time, blocked time of copies and calls, steps at the start")
 }
 
+/// Nothing was recorded between two captures.
+pub(crate) fn recording_holes(left_out: Ns) -> Limit {
+    let text = format!(
+        "The file has times without an event of any kind, also without the functions that run or wait: it has several captures. The time \
+         until the first op of the next one ({}) is neither busy nor idle and belongs to no step.",
+        time_of(left_out),
+    );
+    limit(text, "busy and idle time, steps at the start of a capture")
+}
+
 /// The profiler did not record graphs.
 pub(crate) fn graph_work_missing(lost: u64, all: u64, unknown: Option<Ns>, command: &str) -> Limit {
     let text = format!(
@@ -255,6 +265,17 @@ pub(crate) fn clock_skew(early: u64, longest: Ns, gpu: Option<&str>) -> Limit {
     limit(text, "launch latency, causes of idle time")
 }
 
+/// Ops end after the calls that waited for them.
+pub(crate) fn clock_lag(lag: Ns) -> Limit {
+    let text = format!(
+        "GPU ops end {} (median) after the synchronisations that waited for them returned, so the clock of the GPU is late against \
+         that of the host. All times of GPU ops are moved back by this. What is left of the error makes launches seem late or in \
+         time that are not.",
+        time_of(lag),
+    );
+    limit(text, "launch latency, causes of idle time")
+}
+
 /// The profiler ran the kernels one at a time.
 pub(crate) fn counter_run(kernels: u64) -> Limit {
     let text = format!(
@@ -284,6 +305,18 @@ pub(crate) fn capture_overhead(overhead: Overhead) -> Limit {
          stacks to measure it."
     );
     limit(text, "idle time caused by the host, length of steps")
+}
+
+/// The profiler held host threads. `idle`: how long the GPU idled for it.
+pub(crate) fn profiler_pauses(count: u64, held: Ns, idle: Ms) -> Limit {
+    let text = format!(
+        "The profiler held the host {} for {} in all, to get buffers for its records. The GPU idled for {} of it. No function is \
+         blamed for that time, and no saving includes it; without the profiler it does not exist.",
+        counted(count, "time", "times"),
+        time_of(held),
+        time(idle),
+    );
+    limit(text, "length of steps, GPU busy")
 }
 
 /// One step has no spread.

@@ -89,7 +89,8 @@ fn each_code(gap: &LateGap, times: &[CodeTime], visit: &mut dyn FnMut(Code, Ns))
     whole(CodeKey::AfterLaunch, gap.latency);
     let Some(interval) = gap.interval else { return };
     let known = times.iter().filter(|code| code.function.is_some() || code.op.is_some());
-    let rest = known.clone().fold(interval.end.since(interval.start), |rest, code| rest.since(code.time));
+    let late = interval.end.since(interval.start).since(gap.paused);
+    let rest = known.clone().fold(late, |rest, code| rest.since(code.time));
     whole(CodeKey::Unknown, rest);
     let mut seen: HashSet<CodeKey, RandomState> = HashSet::default();
     for CodeTime { function, op, time } in known {

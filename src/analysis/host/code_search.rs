@@ -10,20 +10,25 @@ use super::drains::costly_drains;
 use super::late_code::LateCodeSearch;
 use super::late_gaps::late_intervals;
 use super::launch_code::LaunchCodeSearch;
+use super::profiler_pauses::PauseSearch;
 use super::recomputed_times::recomputed_times;
+use super::recording_holes::HoleSearch;
 use crate::analysis::replay::code::code_timelines;
 use crate::rules::signals::Signals;
 use crate::rules::{RecomputeSign, RequestCode, TrainingPart, recompute_sign, training_part_of_code};
 use crate::trace::{
-    CategoryEvidence, CodeEvent, CodeKind, HostInterval, HostTimes, Names, PackedCode, RequestWaits, Span, Spans,
+    CategoryEvidence, CodeEvent, CodeKind, HostInterval, HostTimes, Names, Ns, PackedCode, RequestWaits, Span, Spans,
     Trace, TrainingCode,
 };
 use std::sync::Arc;
 
-/// Fills [`Trace::blocking_sites`], [`Trace::late_code`], [`Trace::launch_code`], [`Trace::compilations`], [`Trace::request_waits`], [`Trace::code_timelines`] and [`Trace::training`].
+/// Fills [`Trace::blocking_sites`], [`Trace::late_code`], [`Trace::launch_code`], [`Trace::compilations`], [`Trace::profiler_pauses`], [`Trace::request_waits`], [`Trace::code_timelines`] and [`Trace::training`].
 pub fn look_up_code(trace: &mut Trace) {
     // Taken so that the search can read it while it fills the trace.
     let packed = trace.packed_code.take();
+    trace.profiler_pauses = Arc::new(profiler_pauses(trace, packed.as_deref()));
+    trace.profiler_overheads = Vec::new();
+    trace.recording_holes = Arc::new(recording_holes(trace, packed.as_deref()));
     search(trace, packed.as_deref());
     trace.code_timelines = code_timelines(trace, packed.as_deref()).map(Arc::new);
     trace.training = Arc::new(training_code(trace, packed.as_deref()));
@@ -63,9 +68,28 @@ fn search(trace: &mut Trace, packed: Option<&PackedCode>) {
     trace.launch_code = Arc::new(launches.finish(&functions, &ops));
     // The search for drains may have computed it, without this code.
     trace.category_evidence = CategoryEvidence::default();
+    late.add_pauses(&trace.profiler_pauses);
     trace.late_code = Arc::new(late.finish(functions, ops));
     trace.compilations = Arc::new(HostTimes::union_of(compilations));
     trace.request_waits = Arc::new(requests.finish());
+}
+
+/// When nothing was recorded.
+fn recording_holes(trace: &Trace, packed: Option<&PackedCode>) -> Vec<(Ns, Ns)> {
+    let mut holes = HoleSearch::new(trace);
+    if !holes.is_empty() {
+        each_event(trace, packed, &mut |event| holes.add(event));
+    }
+    holes.finish()
+}
+
+/// When the profiler held threads.
+fn profiler_pauses(trace: &Trace, packed: Option<&PackedCode>) -> HostTimes {
+    let mut pauses = PauseSearch::new(trace);
+    if !pauses.is_empty() {
+        each_event(trace, packed, &mut |event| pauses.add(event));
+    }
+    pauses.finish()
 }
 
 /// Finds when a serving engine had no request.

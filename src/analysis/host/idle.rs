@@ -34,6 +34,8 @@ section! {
         start_up_ms: Ms = "Start-up",
         /// Time in which the serving engine had no request.
         no_requests_ms: Ms = "No requests",
+        /// Time in which the profiler held the launching thread.
+        profiler_ms: Ms = "Profiler",
         /// The part of the unseen work that belongs to the capture: launches without ops, and waits longer than the ops. The rest was
         /// launched before.
         unrecorded_ms: Ms = "Unrecorded work",
@@ -104,7 +106,8 @@ pub(crate) fn gpu_idle(context: &Context) -> Answer<GpuIdle> {
     for (device, (busy, idle)) in (0..).zip(survey.busy.iter().zip(&survey.idle)) {
         let Some(Busy { first, last, busy }) = *busy else { continue };
         let window = last.since(first);
-        let [turnaround, late, drained, other, unseen, unknown, compiling, start_up, no_requests] = idle.times;
+        let [turnaround, late, drained, other, unseen, unknown, compiling, start_up, no_requests, profiler] =
+            idle.times;
         let of_before = length(&idle.of_before);
         let first_launches = context.trace.first_launches.time_in(&idle.late);
         let idle = window.since(busy).since(unseen);
@@ -123,6 +126,7 @@ pub(crate) fn gpu_idle(context: &Context) -> Answer<GpuIdle> {
             compiling_ms: compiling.into(),
             start_up_ms: start_up.into(),
             no_requests_ms: no_requests.into(),
+            profiler_ms: profiler.into(),
             unrecorded_ms: unseen.since(of_before).into(),
             first_launches_ms: first_launches.into(),
         });

@@ -18,6 +18,8 @@
 //!   cause. Where a gap has loads between other delays, its parts have their lengths, but the loads are shown after the
 //!   delays.
 //! - The part of a late launch in which the launching thread of a serving engine waited for requests: [`IdleCause::NoRequests`], see [`RequestWaits`](crate::trace::RequestWaits).
+//! - The part of a late launch in which the profiler held the launching thread: [`IdleCause::Profiler`], see
+//!   [`profiler_pauses`](super::profiler_pauses).
 //! - Time in which the device executed work that the trace does not contain, or may have: [`IdleCause::Unseen`], see
 //!   [`unseen`](super::unseen). Such time at the start of a gap is no part of the gap for the other rules.
 //!
@@ -76,10 +78,12 @@ pub(crate) enum IdleCause {
     StartUp,
     /// The serving engine had no request.
     NoRequests,
+    /// The profiler held the launching thread.
+    Profiler,
 }
 
 impl IdleCause {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Turnaround,
         Self::HostLate,
         Self::Drained,
@@ -89,6 +93,7 @@ impl IdleCause {
         Self::Compiling,
         Self::StartUp,
         Self::NoRequests,
+        Self::Profiler,
     ];
 
     /// The cause with this number.
@@ -108,6 +113,7 @@ words!(
     Compiling = "compiling",
     StartUp = "start_up",
     NoRequests = "no_requests",
+    Profiler = "profiler",
 );
 
 /// The launch of an op, compared with the op that ended last before it.
@@ -128,17 +134,17 @@ enum LaunchTiming {
     AfterDrain(BlockingCall),
 }
 
-/// A gap in parts: unseen work at its start, before the launch, loads of a start and waits for requests before the launch, after
-/// it, and the time whose cause is not proven because the clocks of host and device differ. A part may have length zero.
+/// A gap in parts: unseen work at its start, before the launch, loads of a start, waits for requests and pauses of the profiler before the
+/// launch, after it, and the time whose cause is not proven because the clocks of host and device differ. A part may have length zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct GapParts(pub(crate) [(IdleCause, Ns); 6]);
+pub(crate) struct GapParts(pub(crate) [(IdleCause, Ns); 7]);
 
 impl GapParts {
     /// The parts before and after the launch.
     fn around_launch(before: (IdleCause, Ns), after: (IdleCause, Ns)) -> Self {
         let none = |cause| (cause, Ns::ZERO);
-        let (loads, waits) = (none(IdleCause::StartUp), none(IdleCause::NoRequests));
-        Self([none(IdleCause::Unseen), before, loads, waits, after, none(IdleCause::Unknown)])
+        let [loads, waits, pauses] = [IdleCause::StartUp, IdleCause::NoRequests, IdleCause::Profiler].map(none);
+        Self([none(IdleCause::Unseen), before, loads, waits, pauses, after, none(IdleCause::Unknown)])
     }
 
     fn whole(cause: IdleCause, gap: &Gap) -> Self {
@@ -146,29 +152,21 @@ impl GapParts {
     }
 
     /// The same after unseen work of this length.
-    fn after_unseen(self, unseen: Ns) -> Self {
-        let [_, before, loads, waits, after, unproven] = self.0;
-        Self([(IdleCause::Unseen, unseen), before, loads, waits, after, unproven])
+    fn after_unseen(mut self, unseen: Ns) -> Self {
+        let [first, ..] = &mut self.0;
+        *first = (IdleCause::Unseen, unseen);
+        self
     }
 
-    /// The same, but a part of this length of the late launch was loading.
-    fn with_loads(self, length: Ns) -> Self {
-        let [unseen, (cause, before), (_, loads), waits, after, unproven] = self.0;
-        if !matches!(cause, IdleCause::HostLate | IdleCause::Drained) {
-            return self;
+    /// The same, but a part of this length of the late launch has the other cause, one of those between it and the launch.
+    fn with(mut self, cause: IdleCause, length: Ns) -> Self {
+        let [_, before, between @ ..] = &mut self.0;
+        if matches!(before.0, IdleCause::HostLate | IdleCause::Drained) {
+            let length = length.min(before.1);
+            before.1 = before.1.since(length);
+            between.iter_mut().filter(|part| part.0 == cause).take(1).for_each(|part| part.1 += length);
         }
-        let length = length.min(before);
-        Self([unseen, (cause, before.since(length)), (IdleCause::StartUp, loads + length), waits, after, unproven])
-    }
-
-    /// The same, but in a part of this length of the late launch the engine had no request.
-    fn without_requests(self, length: Ns) -> Self {
-        let [unseen, (cause, before), loads, (_, waits), after, unproven] = self.0;
-        if !matches!(cause, IdleCause::HostLate | IdleCause::Drained) {
-            return self;
-        }
-        let length = length.min(before);
-        Self([unseen, (cause, before.since(length)), loads, (IdleCause::NoRequests, waits + length), after, unproven])
+        self
     }
 
     /// The part before the launch, with its times.
@@ -197,7 +195,7 @@ impl GapParts {
         if proven >= of {
             return self;
         }
-        let [unseen, before, loads, waits, after, (_, mut unproven)] = self.0;
+        let [unseen, before, loads, waits, pauses, after, (_, mut unproven)] = self.0;
         let cause = before.0;
         let mut scaled = |part: (IdleCause, Ns)| {
             if part.0 != cause {
@@ -208,7 +206,7 @@ impl GapParts {
             unproven += part.1.since(kept);
             (cause, kept)
         };
-        Self([unseen, scaled(before), loads, waits, scaled(after), (IdleCause::Unknown, unproven)])
+        Self([unseen, scaled(before), loads, waits, pauses, scaled(after), (IdleCause::Unknown, unproven)])
     }
 
     pub(crate) fn length_of(self, cause: IdleCause) -> Ns {
@@ -325,21 +323,23 @@ impl<'a> CauseRules<'a> {
 
     /// The parts of a gap without the unseen work at its start.
     fn parts(&self, gap: &Gap, timing: LaunchTiming) -> GapParts {
-        let parts = self.with_loads(self.launch_parts(gap, timing), gap);
+        let parts = self.launch_parts(gap, timing);
+        let trace = self.classified.trace;
+        let Some(interval) = self.before_launch(gap) else { return parts };
+        let loads = trace.starts().map_or(Ns::ZERO, |starts| starts.loading_time_in(interval));
         let without_requests = self.without_requests(gap).map_or(Ns::ZERO, |(start, end)| end.since(start));
-        parts.without_requests(without_requests)
+        let parts = parts.with(IdleCause::StartUp, loads).with(IdleCause::NoRequests, without_requests);
+        parts.with(IdleCause::Profiler, trace.profiler_pauses.time_in(interval))
+    }
+
+    /// The part of a gap until the next op is launched, on the launching thread.
+    fn before_launch(&self, gap: &Gap) -> Option<HostInterval> {
+        let (_, call, kind) = self.call_of(gap.next_row)?;
+        Some(HostInterval { thread: call.thread, start: gap.start, end: launched(gap, call, kind).min(gap.end) })
     }
 
     fn without_requests(&self, gap: &Gap) -> Option<(Ns, Ns)> {
         without_requests(self.classified.trace, gap, &|name| self.classified.call_kind(name))
-    }
-
-    /// Tells loads of a process that is seen starting from late launches.
-    fn with_loads(&self, parts: GapParts, gap: &Gap) -> GapParts {
-        let Some(starts) = self.classified.trace.starts() else { return parts };
-        let Some((_, call, kind)) = self.call_of(gap.next_row) else { return parts };
-        let end = launched(gap, call, kind).min(gap.end);
-        parts.with_loads(starts.loading_time_in(HostInterval { thread: call.thread, start: gap.start, end }))
     }
 
     fn launch_parts(&self, gap: &Gap, timing: LaunchTiming) -> GapParts {

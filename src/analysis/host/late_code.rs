@@ -2,15 +2,18 @@
 //!
 //! An event is kept for each interval that it overlaps: O(log n) for an event and n intervals, O(1) if it begins near the event before
 //! it, plus O(1) for each overlap.
+//! Time in which the profiler held the thread is left out.
 //! At most [`MAX_EVENTS`] are kept; the code of an interval with a lost event is unknown.
 
 use crate::ordering::{self, partition_point_near};
-use crate::trace::{CodeEvent, CodeKind, CodeTime, HostInterval, LateCode, NameId, Names, Ns};
+use crate::trace::{CodeEvent, CodeKind, CodeTime, HostInterval, HostTimes, LateCode, NameId, Names, Ns};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
 /// The maximum number of events that are kept, at 24 bytes each.
 const MAX_EVENTS: usize = 1 << 20;
+/// Stands for the function that runs while the profiler holds the thread.
+const PROFILER: NameId = NameId(u32::MAX);
 
 /// The CPU ops and Python functions that overlap some intervals. Events may arrive in any order.
 #[derive(Debug, Default)]
@@ -49,6 +52,13 @@ impl LateCodeSearch {
         Self { intervals: intervals.iter().map(collected).collect(), ..Self::default() }
     }
 
+    /// Adds when the profiler held threads, as the innermost function of that time.
+    pub(super) fn add_pauses(&mut self, pauses: &HostTimes) {
+        for time in pauses.iter() {
+            self.add(CodeEvent { kind: CodeKind::Function, name: PROFILER, time: *time });
+        }
+    }
+
     /// Adds a CPU op or a Python function with a line.
     pub(super) fn add(&mut self, event: CodeEvent) {
         let HostInterval { thread, start, end } = event.time;
@@ -80,7 +90,12 @@ impl LateCodeSearch {
 impl Collected {
     fn code(self) -> Vec<CodeTime> {
         let segments = |events| clipped(innermost(events), self.interval);
-        if self.is_incomplete { Vec::new() } else { code_times(&segments(self.functions), &segments(self.ops)) }
+        if self.is_incomplete {
+            return Vec::new();
+        }
+        let mut times = code_times(&segments(self.functions), &segments(self.ops));
+        times.retain(|code| code.function != Some(PROFILER));
+        times
     }
 }
 

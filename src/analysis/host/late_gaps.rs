@@ -21,8 +21,10 @@ pub(crate) struct LateGap {
     pub(crate) end: Ns,
     /// [`IdleCause::HostLate`] or [`IdleCause::Drained`]; see [`LateTotals::is_host_ever_ahead`].
     pub(crate) cause: IdleCause,
-    /// The part of the gap before the launch call returned, on its thread; `None` if it is empty.
+    /// The part of the gap before the launch call returned, on its thread, with the pauses of the profiler in it; `None` if it is empty.
     pub(crate) interval: Option<HostInterval>,
+    /// How much of the interval the profiler held the thread. That is no late time.
+    pub(crate) paused: Ns,
     /// The part of the gap after the launch call returned that has the same cause.
     pub(crate) latency: Ns,
 }
@@ -60,10 +62,12 @@ pub(crate) fn each_late_gap(
         if !matches!(cause, IdleCause::HostLate | IdleCause::Drained) {
             return;
         }
+        let paused = parts.length_of(IdleCause::Profiler);
+        let end = end.after(paused);
         let call = trace.gpu_ops.launch(gap.next_row).and_then(|call| trace.calls.get(call.0 as usize));
         let interval = call.filter(|_| end > start).map(|call| HostInterval { thread: call.thread, start, end });
         let latency = if after_cause == cause { after } else { Ns::ZERO };
-        visit(LateGap { device: gap.device, end: gap.end, cause, interval, latency });
+        visit(LateGap { device: gap.device, end: gap.end, cause, interval, paused, latency });
     });
     let spans = sweep.devices.iter().flatten().map(|device| device.last.since(device.first));
     LateTotals {

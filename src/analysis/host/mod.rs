@@ -12,6 +12,8 @@
 //! - [`launch_gaps`]: late gaps around graph replays and in eager work.
 //! - [`blocking_calls`], [`barriers`]: calls that block a thread, and the GPU idle time they cause.
 //! - [`drains`]: the blocking calls whose code is worth a search.
+//! - `profiler_pauses`: when the profiler held host threads.
+//! - `recording_holes`: when nothing was recorded.
 //! - `recomputed_times`: when a backward pass runs a forward pass again.
 //! - [`code_search`]: the code that a GPU waited for, around those calls (`blocking_sites`) and in late gaps (`late_code`).
 
@@ -36,6 +38,8 @@ pub mod launch_gaps;
 pub mod launch_latency;
 pub mod launched_work;
 pub(crate) mod load_words;
+mod profiler_pauses;
 mod recomputed_times;
+mod recording_holes;
 pub(crate) mod start_up;
 pub mod unseen;

@@ -3,6 +3,7 @@
 //! The evidence is [`UnrecordedWork`](crate::trace::UnrecordedWork), which is found when the file is read. Such time is neither idle
 //! nor busy:
 //! - At the start of a gap: a call waited for the device for longer than the recorded ops ran.
+//! - At the end of a gap, from a time on in which nothing was recorded at all: a new capture begins.
 //! - At the end of a gap: a launch without ops came before the next op; or the next op started more than [`MIN_UNSEEN`] after its launch,
 //!   and work from before the capture may have held it back.
 
@@ -61,6 +62,9 @@ pub(crate) fn unseen_from(
     gap: &Gap,
     call_kind: &dyn Fn(NameId) -> CallKind,
 ) -> Option<(Ns, UnseenWork)> {
+    if let Some((from, _)) = hole_in(trace, gap.start, gap.end) {
+        return Some((from, UnseenWork::OfBefore));
+    }
     let work = &trace.unrecorded_work;
     if let (Some(shortest), Some(launched)) = (work.launches.shortest_gap(), work.launches.before(gap.next_row))
         && gap.length() > shortest
@@ -69,6 +73,13 @@ pub(crate) fn unseen_from(
         return Some((launched.max(gap.start), UnseenWork::Unrecorded));
     }
     unseen_after_launch(trace, gap, call_kind).map(|from| (from, UnseenWork::OfBefore))
+}
+
+/// The first time between two times in which nothing was recorded. O(log n).
+pub(crate) fn hole_in(trace: &Trace, start: Ns, end: Ns) -> Option<(Ns, Ns)> {
+    let next = trace.recording_holes.partition_point(|(_, until)| *until <= start);
+    let (from, until) = trace.recording_holes.get(next).filter(|(from, _)| *from < end)?;
+    Some(((*from).max(start), (*until).min(end)))
 }
 
 /// Returns the time in a gap from which on the next op waited, if it started more than [`MIN_UNSEEN`] after its launch call returned,

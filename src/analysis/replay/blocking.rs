@@ -6,6 +6,9 @@
 //! - A call that frees memory waits for the device, unless an op goes on after it returns. One that allocates waits only if an op ends
 //!   in its second half.
 //!
+//! A synchronisation that waits for nothing in the file, although work was launched before it whose ops are lost, or nothing was launched
+//! in the file yet, waits for that work for an unknown part of its time. It says nothing of the own time of such calls.
+//!
 //! A synchronisation that found its op done keeps it: it would wait if the host were faster. Which event a call waits for is not
 //! recorded: it may be that of an earlier step. Calls that blocked show it; without one, the last op that the thread launched is a guess.
 
@@ -41,6 +44,8 @@ pub(super) struct Wait {
     pub(super) blocks: bool,
     /// The op is the last one that the thread launched.
     pub(super) of_last: bool,
+    /// It may wait for work whose ops are not in the file.
+    pub(super) is_open: bool,
     /// The time of the call without waiting.
     pub(super) own: Ns,
 }
@@ -51,11 +56,14 @@ pub(super) fn waits(recorded: &Recorded, usual: &Usual) -> Column<Call, Wait> {
     let mut last_ops: HashMap<ThreadId, Op> = HashMap::new();
     let mut last_end = Ns(i64::MIN);
     let mut unblocked: HashMap<NameId, Vec<Ns>> = HashMap::new();
+    // Whether the last launch has no op, or none was made yet.
+    let mut is_work_lost = true;
     for (id, call) in recorded.calls.iter() {
         let search = Search { recorded, id, call, last_ops: &last_ops, last_end };
         let mut wait = Wait { op: search.awaited(), own: call.duration(), ..Wait::default() };
         wait.blocks = wait.op.is_some();
-        if !wait.blocks {
+        wait.is_open = !wait.blocks && call.traits.synchronizes && is_work_lost;
+        if !wait.blocks && !wait.is_open {
             unblocked.entry(call.name).or_default().push(call.duration());
             if call.traits.synchronizes || call.traits.frees {
                 wait.op = last_ops.get(&call.thread).copied().filter(|op| recorded.op(*op).end <= call.start);
@@ -63,7 +71,11 @@ pub(super) fn waits(recorded: &Recorded, usual: &Usual) -> Column<Call, Wait> {
         }
         wait.of_last = wait.op.is_some() && wait.op == last_ops.get(&call.thread).copied();
         waits.set(id, wait);
-        if let Some(op) = recorded.last_op(id) {
+        let launched = recorded.last_op(id);
+        if call.traits.launches || launched.is_some() {
+            is_work_lost = launched.is_none();
+        }
+        if let Some(op) = launched {
             last_ops.insert(call.thread, op);
             last_end = last_end.max(recorded.op(op).end);
         }
@@ -77,6 +89,10 @@ pub(super) fn waits(recorded: &Recorded, usual: &Usual) -> Column<Call, Wait> {
         let wait = waits.at(id);
         if let Some(op) = wait.op.filter(|_| wait.blocks) {
             waits.set(id, Wait { own: own_time(recorded, usual, &own, (id, call), op), ..wait });
+        }
+        if wait.is_open {
+            let usual = own.get(&call.name).copied().unwrap_or(USUAL_OWN);
+            waits.set(id, Wait { own: usual.min(call.duration()), ..wait });
         }
     }
     waits

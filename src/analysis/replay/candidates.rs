@@ -45,6 +45,7 @@ impl Changes<'_> {
             Change::FreeAllocations,
             Change::WarmedUp,
             Change::WithoutTurnaround,
+            Change::WithoutProfiler,
         ]);
         changes.retain(|change| self.applies(change));
         changes

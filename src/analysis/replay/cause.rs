@@ -37,6 +37,8 @@ pub(crate) enum Cause {
     Allocations,
     StartUp,
     Turnaround,
+    /// The profiler holds no thread.
+    Profiler,
     /// All changes that are asked for.
     Together,
     /// Of a report by another version.
@@ -64,6 +66,7 @@ words! {
     Allocations = "allocations",
     StartUp = "start_up",
     Turnaround = "turnaround",
+    Profiler = "profiler",
     Together = "together",
     Unknown = "unknown",
 }

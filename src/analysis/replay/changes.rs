@@ -66,6 +66,8 @@ pub(super) enum Change {
     WarmedUp,
     /// Ops follow each other without delay.
     WithoutTurnaround,
+    /// The profiler holds no thread.
+    WithoutProfiler,
 }
 
 impl Change {
@@ -97,6 +99,18 @@ pub(super) struct Saving {
 }
 
 impl Saving {
+    /// What is saved beyond the other saving.
+    fn beyond(self, other: &Self) -> Self {
+        let beyond =
+            |own: Vec<Ns>, other: &[Ns]| own.into_iter().zip(other).map(|(own, other)| own.since(*other)).collect();
+        let only_this_rank = self.only_this_rank.zip(other.only_this_rank.as_ref());
+        Self {
+            low: beyond(self.low, &other.low),
+            high: beyond(self.high, &other.high),
+            only_this_rank: only_this_rank.map(|(own, other)| beyond(own, other)),
+        }
+    }
+
     /// What is saved between this and a share of the way to the other saving.
     fn towards(self, other: &Self, share: f64) -> Self {
         let between = |own: Vec<Ns>, other: &[Ns], pick: fn(Ns, Ns) -> Ns| {
@@ -138,6 +152,8 @@ pub(super) struct Changes<'a> {
     pinned_ranks: Option<Vec<bool>>,
     graphed: GraphLaunches,
     pinnable: HashSet<Call>,
+    /// The name of the profiler in the code, if it held a thread.
+    profiler: Option<NameId>,
     /// The host code before each call of the window.
     code: HashMap<Call, Vec<(Option<RunningCode>, Ns)>>,
     /// The code of each call that waits or would wait.
@@ -175,6 +191,7 @@ impl<'a> Changes<'a> {
             pinned_ranks: None,
             graphed: GraphLaunches::of(parts, steady),
             pinnable: pinnable(parts),
+            profiler: parts.gap_code.profiler(),
             code: HashMap::new(),
             sites: HashMap::new(),
         };
@@ -238,6 +255,8 @@ impl<'a> Changes<'a> {
             Change::PinnedCopies => self.pinnable.iter().any(in_window),
             Change::WithoutCommunication => recorded.ops.values().iter().any(|op| op.communicates()),
             Change::WithoutBlocking => !self.sites.is_empty(),
+            Change::WithoutProfiler => self.profiler.is_some(),
+            Change::WithoutCode(function, _) => function.is_none() || *function != self.profiler,
             Change::FreeAllocations => {
                 recorded.calls.ids().any(|call| in_window(&call) && recorded.call(call).traits.allocates)
             }
@@ -255,8 +274,18 @@ impl<'a> Changes<'a> {
         self.waiting_share() >= MIN_WAITING_SHARE
     }
 
-    /// What several changes together save, whether the host works or waits where the trace does not say which.
+    /// What several changes together save. Where the profiler held threads, what they save of a run without that: its pauses are no part of
+    /// the program, and whoever changes the code does not save them.
     pub(super) fn saving(&self, changes: &[Change]) -> Saving {
+        if self.profiler.is_none() || changes.contains(&Change::WithoutProfiler) {
+            return self.saving_of(changes);
+        }
+        let both: Vec<Change> = changes.iter().cloned().chain([Change::WithoutProfiler]).collect();
+        self.saving_of(&both).beyond(&self.saving_of(&[Change::WithoutProfiler]))
+    }
+
+    /// The same with the pauses of the profiler, whether the host works or waits where the trace does not say which.
+    fn saving_of(&self, changes: &[Change]) -> Saving {
         let works = self.saving_if(changes, Gaps::Work);
         match self.has_maybe_waits() {
             false => works,
@@ -361,6 +390,13 @@ impl<'a> Changes<'a> {
             Change::OneGraphLaunch | Change::GraphsOf(_) | Change::Fused => {
                 self.is_gone(change, call).then_some(Ns::ZERO)
             }
+            Change::WithoutProfiler => {
+                let profiler = self.profiler?;
+                let parts = self.code.get(&call)?.iter();
+                let paused = parts.filter(|(code, _)| code.and_then(|code| code.function) == Some(profiler));
+                let time = paused.fold(Ns::ZERO, |sum, (_, time)| sum + *time);
+                (time > Ns::ZERO).then(|| edge.weight.since(time).max(Ns::ZERO))
+            }
             Change::WithoutCode(function, waits) => {
                 let parts = self.code.get(&call)?.iter();
                 let is_it = |code: &Option<RunningCode>| {
@@ -380,6 +416,9 @@ impl<'a> Changes<'a> {
 
     fn call(&self, change: &Change, id: Call, edge: EdgeRow) -> Option<Ns> {
         let (call, wait) = (self.parts.recorded.call(id), self.parts.waits.at(id));
+        if wait.is_open && edge.kind == EdgeKind::Call {
+            return self.open_wait(change, id, edge);
+        }
         let own = |own: Ns, removes: bool| match edge.kind {
             EdgeKind::Return => removes.then_some(REMOVED),
             EdgeKind::Call => Some(own),
@@ -387,6 +426,10 @@ impl<'a> Changes<'a> {
         };
         match change {
             Change::WithoutHost if edge.kind == EdgeKind::Call => Some(Ns::ZERO),
+            Change::WithoutProfiler if edge.kind == EdgeKind::Call => {
+                let paused = self.parts.gap_code.pause_in_call(id);
+                (paused > Ns::ZERO).then(|| edge.weight.since(paused).max(Ns::ZERO))
+            }
             Change::WithoutBlockingAt(site) if self.sites.get(&id) == Some(site) => own(wait.own, true),
             Change::WithoutBlocking if edge.kind == EdgeKind::Return || wait.blocks => own(wait.own, true),
             _ if edge.kind == EdgeKind::Call && self.is_gone(change, id) => Some(Ns::ZERO),
@@ -400,6 +443,17 @@ impl<'a> Changes<'a> {
                 let usual = self.parts.usual.call(call.name).min(self.parts.usual.launch);
                 own(usual.min(edge.weight), true)
             }
+            _ => None,
+        }
+    }
+
+    /// A call that waits for lost work for an unknown part of its time: the host does not need that part, and the GPU may.
+    fn open_wait(&self, change: &Change, id: Call, edge: EdgeRow) -> Option<Ns> {
+        let own = self.parts.waits.at(id).own;
+        match change {
+            Change::WithoutHost => Some(edge.weight.since(own)),
+            Change::WithoutGpuWork | Change::WithoutBlocking => Some(own),
+            Change::WithoutBlockingAt(site) => (self.sites.get(&id) == Some(site)).then_some(own),
             _ => None,
         }
     }

@@ -16,6 +16,8 @@ use crate::trace::{
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
+/// Stands for the function while the profiler holds the thread.
+pub(super) const PROFILER_CODE: &str = "(profiler)";
 /// With more events in the part, no code is known.
 const MAX_EVENTS: usize = 262_144;
 
@@ -34,6 +36,8 @@ enum Kind {
     /// Other code that runs for the function around it.
     Inner,
     Op,
+    /// The profiler holds the thread: nothing of the program runs, whatever is around it.
+    Profiler,
 }
 
 /// An event that overlaps the part.
@@ -51,10 +55,16 @@ pub(crate) fn code_timelines(trace: &Trace, packed: Option<&PackedCode>) -> Opti
         return None;
     }
     add_ranges(trace, &part, &mut names, &mut events);
+    add_pauses(trace, &part, &mut names, &mut events);
     ordering::sort_by_key(&mut events, |event| {
         let time = &event.time;
         // Of functions with equal times the one that waits is the innermost: nothing runs in it.
-        let order = (event.named.kind == Kind::Op, event.named.kind == Kind::Inner, event.named.waits);
+        let order = (
+            event.named.kind == Kind::Profiler,
+            event.named.kind == Kind::Op,
+            event.named.kind == Kind::Inner,
+            event.named.waits,
+        );
         (time.thread, time.start, std::cmp::Reverse(time.end), order)
     });
     let mut codes = Codes::default();
@@ -114,6 +124,13 @@ fn add_ranges(trace: &Trace, part: &Part, names: &mut Names, events: &mut Vec<Ev
         let time = HostInterval { thread: range.thread, start: range.start, end: range.end() };
         let named = ranges.get(range.name.0 as usize).filter(|_| part.overlaps(&time) && events.len() < MAX_EVENTS);
         events.extend(named.map(|named| Event { time, named: *named }));
+    }
+}
+
+fn add_pauses(trace: &Trace, part: &Part, names: &mut Names, events: &mut Vec<Event>) {
+    for time in trace.profiler_pauses.iter().filter(|time| part.overlaps(time)) {
+        let named = Named { name: names.intern(PROFILER_CODE), kind: Kind::Profiler, waits: false };
+        events.push(Event { time: *time, named });
     }
 }
 
@@ -182,6 +199,9 @@ fn timeline(events: &[Event], codes: &mut Codes) -> CodeTimeline {
 
 /// The running code where a function, op or range runs inside other code.
 fn inner(around: RunningCode, named: Named, has_functions: bool) -> RunningCode {
+    if named.kind == Kind::Profiler {
+        return RunningCode { function: Some(named.name), op: around.op, waits: false };
+    }
     let op = if named.kind == Kind::Op { Some(named.name) } else { around.op };
     let is_function =
         named.kind == Kind::Function || named.kind == Kind::Op && (!has_functions || around.function.is_none());

@@ -78,6 +78,8 @@ pub(crate) enum PathGroup {
     Host,
     /// Code of the host that waits for another thread or process.
     Waiting,
+    /// The profiler holds the host.
+    Profiler,
     /// Delays between a launch and its op, between ops, and between an op and the return of a call.
     Delays,
     /// Time of the host in which it works or waits, and the trace does not say which.
@@ -87,8 +89,16 @@ pub(crate) enum PathGroup {
 }
 
 impl PathGroup {
-    const ALL: [Self; 7] =
-        [Self::GpuWork, Self::Communication, Self::Host, Self::Waiting, Self::Delays, Self::Unrecorded, Self::Open];
+    const ALL: [Self; 8] = [
+        Self::GpuWork,
+        Self::Communication,
+        Self::Host,
+        Self::Waiting,
+        Self::Profiler,
+        Self::Delays,
+        Self::Unrecorded,
+        Self::Open,
+    ];
 
     pub(crate) fn of(kind: PathKind) -> Self {
         match kind {
@@ -96,6 +106,7 @@ impl PathGroup {
             PathKind::Communication => Self::Communication,
             PathKind::HostCode | PathKind::Call | PathKind::FirstUse | PathKind::BeforeFirstOp => Self::Host,
             PathKind::Waiting => Self::Waiting,
+            PathKind::Profiler => Self::Profiler,
             PathKind::Unrecorded => Self::Unrecorded,
             PathKind::Return | PathKind::Queue | PathKind::Latency | PathKind::Turnaround | PathKind::OtherStream => {
                 Self::Delays
@@ -111,6 +122,7 @@ impl PathGroup {
             Self::Communication => "communication",
             Self::Host => "host",
             Self::Waiting => "waits of the host",
+            Self::Profiler => "pauses of the profiler",
             Self::Delays => "delays",
             Self::Unrecorded => "host work or waits",
             Self::Open => "unknown",

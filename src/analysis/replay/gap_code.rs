@@ -1,8 +1,9 @@
 //! The host code before each call: the parts of the time between the call and the one that it follows. O(log n + parts) for a call.
 
+use super::code::PROFILER_CODE;
 use super::ids::Call;
 use super::recorded::Recorded;
-use crate::trace::{CodeTimelines, Ns, RunningCode};
+use crate::trace::{CodeTimelines, HostInterval, HostTimes, NameId, Ns, RunningCode};
 use std::collections::HashMap;
 
 /// The host code of the replayed part.
@@ -10,6 +11,8 @@ pub(super) struct GapCode<'a> {
     pub(super) recorded: &'a Recorded,
     pub(super) handoffs: &'a HashMap<Call, Call>,
     pub(super) timelines: Option<&'a CodeTimelines>,
+    /// When the profiler held threads.
+    pub(super) pauses: &'a HostTimes,
     pub(super) beginning: Ns,
 }
 
@@ -47,6 +50,20 @@ impl GapCode<'_> {
             None if end > start => visit(None, end.since(start)),
             None => {}
         }
+    }
+
+    /// The name that stands for the profiler in the code; `None` if it held no thread of the part.
+    pub(super) fn profiler(&self) -> Option<NameId> {
+        let names = self.timelines.filter(|_| !self.pauses.is_empty())?.names.iter();
+        let position = names.take_while(|name| *name != PROFILER_CODE).count();
+        let name = NameId(u32::try_from(position).ok()?);
+        self.timelines.filter(|timelines| position < timelines.names.len()).map(|_| name)
+    }
+
+    /// How long the profiler held the thread within a call.
+    pub(super) fn pause_in_call(&self, call: Call) -> Ns {
+        let call = self.recorded.call(call);
+        self.pauses.time_in(HostInterval { thread: call.thread, start: call.start, end: call.end })
     }
 
     /// The time before a call in which the thread waits for another thread or process.

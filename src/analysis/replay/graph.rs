@@ -239,7 +239,10 @@ impl Graph {
         }
         let usual = if candidates.is_empty() { call.duration() } else { own };
         candidates.insert(0, Candidate { source: start, usual, kind: EdgeKind::Call });
-        self.add_node(parts, candidates);
+        let node = self.add_node(parts, candidates);
+        if wait.is_open {
+            self.unexplained.set(node, call.duration().since(wait.own));
+        }
     }
 
     fn op_start(&mut self, parts: &Parts, id: Op, candidates: &mut Vec<Candidate>) {

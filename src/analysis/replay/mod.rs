@@ -132,7 +132,13 @@ fn with_replay<R>(context: &Context, read: impl FnOnce(&Replay) -> R) -> Result<
     let cross = CrossStream::of(&recorded, &follows, &groups);
     let handoffs = handoffs::handoffs(&recorded, beginning);
     let timelines: Option<&CodeTimelines> = context.trace.code_timelines.as_deref();
-    let gap_code = GapCode { recorded: &recorded, handoffs: &handoffs, timelines, beginning };
+    let gap_code = GapCode {
+        recorded: &recorded,
+        handoffs: &handoffs,
+        timelines,
+        pauses: &context.trace.profiler_pauses,
+        beginning,
+    };
     let unrecorded = Unrecorded::of(&gap_code, range_names(context));
     let parts = Parts {
         recorded: &recorded,

@@ -208,6 +208,9 @@ impl Walk<'_> {
                 });
             }
             (EdgeKind::Call, Moment::CallEnd(call)) => {
+                let unexplained = self.graph.unexplained.at(node).min(time.max(Ns::ZERO));
+                add(PathPart::UnexplainedReturn, unexplained);
+                let time = time.since(unexplained);
                 let name = self.parts.recorded.call(call).name;
                 let is_first = self.first_uses.is_first(call);
                 add(if is_first { PathPart::FirstUse(name) } else { PathPart::Call(name) }, time);

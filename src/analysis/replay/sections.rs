@@ -101,6 +101,7 @@ pub(crate) enum PathKind {
     WholeGraph,
     HostCode,
     Waiting,
+    Profiler,
     Unrecorded,
     BeforeFirstOp,
     Call,
@@ -124,6 +125,7 @@ words! {
     WholeGraph = "whole graph",
     HostCode = "host code",
     Waiting = "host code that waits",
+    Profiler = "pause of the profiler",
     Unrecorded = "host, work or wait",
     BeforeFirstOp = "host, before the first op",
     Call = "call",
@@ -168,7 +170,13 @@ pub(crate) struct ReplaySections {
 pub(crate) fn replay_sections(context: &Context) -> ReplaySections {
     let answered = with_replay(context, |replay| {
         let changes = replay.changes();
-        let show = Show { context, replay, changes: &changes, is_host_open: is_host_open(&changes) };
+        let show = Show {
+            context,
+            replay,
+            changes: &changes,
+            is_host_open: is_host_open(&changes),
+            counts: steps_that_count(context, replay),
+        };
         ReplaySections { path: show.path(), what_if: show.what_if(), trust: show.trust() }
     });
     answered.unwrap_or_else(|why| {
@@ -195,12 +203,14 @@ struct Show<'a> {
     changes: &'a Changes<'a>,
     /// What costs most depends on whether the host works or waits where the trace does not say which.
     is_host_open: bool,
+    /// By step of the window: its times count. Those of a step with lost records do not, if other steps have none.
+    counts: Vec<bool>,
 }
 
 /// The changes of the context that this trace has.
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) fn asked_changes(context: &Context, replay: &Replay, changes: &Changes) -> Vec<Change> {
-    Show { context, replay, changes, is_host_open: false }.asked(changes).0
+    Show { context, replay, changes, is_host_open: false, counts: Vec::new() }.asked(changes).0
 }
 
 /// Whether another cause costs most if the host waits where the trace does not say what it does.
@@ -225,6 +235,28 @@ fn is_host_open(changes: &Changes) -> bool {
     costliest(0) != costliest(1)
 }
 
+/// By step of the window, whether its times count. The GPU worked in the steps with lost records for an unknown time, so nothing of them
+/// is known; if all steps are such, all count.
+fn steps_that_count(context: &Context, replay: &Replay) -> Vec<bool> {
+    let unseen = context.survey().idle.iter().flat_map(|device| device.unseen.iter().copied());
+    let mut unseen: Vec<(Ns, Ns)> = unseen.collect();
+    unseen.sort_unstable();
+    let mut until = Ns(i64::MIN);
+    let ends: Vec<Ns> = unseen
+        .iter()
+        .map(|(_, end)| {
+            until = until.max(*end);
+            until
+        })
+        .collect();
+    let is_whole = |start: Ns, end: Ns| {
+        let before = unseen.partition_point(|(from, _)| *from < end);
+        before.checked_sub(1).and_then(|last| ends.get(last)).is_none_or(|last| *last <= start)
+    };
+    let counts: Vec<bool> = replay.steady.steps.iter().map(|step| is_whole(step.start, step.end)).collect();
+    if counts.contains(&true) { counts } else { vec![true; counts.len()] }
+}
+
 /// The steps of a stage in the window.
 #[derive(Debug, Clone, Copy, Default)]
 struct OfStage {
@@ -241,14 +273,14 @@ impl Show<'_> {
     fn stages(&self) -> Vec<(Stage, OfStage)> {
         let steady = &self.replay.steady;
         let mut stages: VecMap<Stage, OfStage> = VecMap::new();
-        for step in &steady.steps {
+        for (_, step) in steady.steps.iter().enumerate().filter(|(index, _)| self.counts(*index)) {
             stages.update(step.stage, OfStage::default(), |stage| {
                 stage.steps += 1;
                 stage.time += step.end.since(step.start);
             });
         }
         let lead = before_first_op(self.replay.parts.recorded, steady);
-        if let Some(first) = steady.steps.first() {
+        if let Some(first) = steady.steps.first().filter(|_| self.counts(0)) {
             stages.update(first.stage, OfStage::default(), |stage| stage.before_first_op = lead);
         }
         let mut stages = stages.into_vec();
@@ -262,6 +294,11 @@ impl Show<'_> {
         stages
     }
 
+    /// Whether the times of a step count; those of a window without steps do.
+    fn counts(&self, step: usize) -> bool {
+        self.counts.get(step) != Some(&false)
+    }
+
     fn stage_of(&self, step: usize) -> Stage {
         self.replay.steady.steps.get(step).map_or(Stage::All, |step| step.stage)
     }
@@ -270,7 +307,7 @@ impl Show<'_> {
     fn parts(&self, stage: Stage) -> Vec<(PathPart, Ns)> {
         let mut sums: VecMap<PathPart, Ns> = VecMap::new();
         for ((step, part), time) in &self.replay.path.parts {
-            if self.stage_of(*step) == stage {
+            if self.stage_of(*step) == stage && self.counts(*step) {
                 sums.update(*part, Ns::ZERO, |sum| *sum += *time);
             }
         }
@@ -348,7 +385,11 @@ impl Show<'_> {
     }
 
     fn code_row(&self, name: Option<NameId>, waits: Waits) -> CriticalPathRow {
-        let kind = if waits == Waits::Yes { PathKind::Waiting } else { PathKind::HostCode };
+        let kind = match waits {
+            Waits::Yes => PathKind::Waiting,
+            Waits::No if name.is_some() && name == self.replay.parts.gap_code.profiler() => PathKind::Profiler,
+            Waits::No => PathKind::HostCode,
+        };
         let Place { function, file, line } = Place::parse(self.code_name(name));
         // A range says when, and not what runs; but one that waits does nothing else.
         let is_range = waits == Waits::No && name.is_some_and(|name| self.replay.parts.unrecorded.is_range(name));
@@ -433,7 +474,8 @@ impl Show<'_> {
     fn what_if_row(&self, words: Words, saving: &Saving, stage: Stage, of: OfStage) -> WhatIfRow {
         let measured = of.time.since(of.before_first_op);
         let sum = |savings: &[Ns]| {
-            let of_stage = savings.iter().enumerate().filter(|(step, _)| self.stage_of(*step) == stage);
+            let of_stage =
+                savings.iter().enumerate().filter(|(step, _)| self.stage_of(*step) == stage && self.counts(*step));
             of_stage.fold(Ns::ZERO, |sum, (_, saved)| sum + *saved).max(Ns::ZERO).min(measured)
         };
         let high = sum(&saving.high);
@@ -441,6 +483,7 @@ impl Show<'_> {
         let is_exact = high.since(low).0 as f64 <= 0.05 * measured.0 as f64;
         let confidence = match self.abstains() {
             Some(_) => Confidence::Low,
+            None if is_exact && self.has_lost_records() => Confidence::Medium,
             None if is_exact => Confidence::High,
             None if self.changes.has_open_events => Confidence::Low,
             None => Confidence::Medium,
@@ -472,13 +515,19 @@ impl Show<'_> {
         }
     }
 
+    /// Whether launches of the file have no op: then no figure is certain, also not where nothing is seen to be missing.
+    fn has_lost_records(&self) -> bool {
+        let launches = &self.context.trace.unrecorded_work.launches;
+        launches.graphs + launches.kernels > 0
+    }
+
     /// The steps of a stage in the window with their lengths; the window without steps. The time before the first op belongs to no step.
     fn lengths_of(&self, stage: Stage, of: OfStage) -> Vec<(usize, Ns)> {
         let steps = &self.replay.steady.steps;
         if steps.is_empty() {
             return vec![(0, of.time.since(of.before_first_op))];
         }
-        let of_stage = steps.iter().enumerate().filter(|(_, step)| step.stage == stage);
+        let of_stage = steps.iter().enumerate().filter(|(index, step)| step.stage == stage && self.counts(*index));
         let before = |step: usize| if step == 0 { of.before_first_op } else { Ns::ZERO };
         of_stage.map(|(index, step)| (index, step.end.since(step.start).since(before(index)))).collect()
     }
@@ -588,6 +637,11 @@ impl Show<'_> {
             Change::WarmedUp => {
                 plain(Cause::StartUp, "first uses done before", "first uses take the time of later ones")
             }
+            Change::WithoutProfiler => plain(
+                Cause::Profiler,
+                "without pauses of the profiler",
+                "it holds no thread; no other row includes this",
+            ),
             Change::WithoutTurnaround => {
                 plain(Cause::Turnaround, "without turnaround", "ops follow each other without delay")
             }
@@ -655,12 +709,24 @@ impl Show<'_> {
 
     /// The part of the window in which the busiest device executed work that the trace does not contain, or may have.
     fn unrecorded_share(&self) -> f64 {
+        // A step that counts has no such time, if there are others.
+        if self.counts.contains(&false) {
+            return 0.0;
+        }
         let steady = &self.replay.steady;
         let inside =
             |(start, end): &(Ns, Ns)| end.0.min(steady.end.0).saturating_sub(start.0.max(steady.start.0)).max(0);
         let devices = self.context.survey().idle.iter();
         let longest = devices.map(|device| device.unseen.iter().map(inside).fold(0, i64::saturating_add)).max();
         longest.unwrap_or(0) as f64 / steady.end.since(steady.start).0.max(1) as f64
+    }
+
+    /// The time of the steps that count; of the window without steps.
+    fn counted_time(&self) -> Ns {
+        let steady = &self.replay.steady;
+        let steps = steady.steps.iter().enumerate().filter(|(index, _)| self.counts(*index));
+        let time = steps.fold(Ns::ZERO, |sum, (_, step)| sum + step.end.since(step.start));
+        if steady.steps.is_empty() { steady.end.since(steady.start) } else { time }
     }
 
     fn window_words(&self) -> &'static str {
@@ -674,8 +740,9 @@ impl Show<'_> {
 
     fn abstains(&self) -> Option<(Abstains, String)> {
         let (replay, steady) = (self.replay, &self.replay.steady);
-        let window = steady.end.since(steady.start);
-        let undecided = replay.path.sum(PathPart::is_undecided).0 as f64 / window.0.max(1) as f64;
+        let undecided = replay.path.parts.iter().filter(|((step, part), _)| part.is_undecided() && self.counts(*step));
+        let undecided = undecided.fold(Ns::ZERO, |sum, (_, time)| sum + *time);
+        let undecided = undecided.0 as f64 / self.counted_time().0.max(1) as f64;
         if replay.linked() < MIN_LINKED {
             return Some((Abstains::Host, sentences::few_launches(Fraction(replay.linked()))));
         }

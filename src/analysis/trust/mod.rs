@@ -13,6 +13,8 @@ mod graphs_traced_whole;
 mod launch_work_missing;
 mod launches_at_end;
 mod one_rank_of_many;
+mod profiler_pauses;
+mod recording_holes;
 mod row;
 mod shifted_durations;
 mod single_step;
@@ -39,6 +41,7 @@ impl Run {
 pub(crate) fn trust(context: &Context, sections: &Sections) -> Answer<Trust> {
     let rows = [
         unseen_work::find(context),
+        recording_holes::find(context),
         graph_work_missing::find(context),
         launch_work_missing::find(context, sections),
         launches_at_end::find(context),
@@ -52,6 +55,7 @@ pub(crate) fn trust(context: &Context, sections: &Sections) -> Answer<Trust> {
         clock_skew::find(context.trace),
         counter_run::find(context.trace),
         capture_overhead::find(context, sections),
+        profiler_pauses::find(context, sections),
         single_step::find(context.trace, sections),
         one_rank_of_many::find(context.trace),
     ];

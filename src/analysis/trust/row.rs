@@ -19,6 +19,8 @@ section! {
 pub(crate) enum TrustId {
     UnseenWork,
     GraphWorkMissing,
+    /// The file has several captures.
+    RecordingHoles,
     /// Launches of kernels, and maybe of graphs, have no op.
     LaunchWorkMissing,
     /// The last launches of kernels have no op.
@@ -39,6 +41,8 @@ pub(crate) enum TrustId {
     /// The profiler ran the kernels one at a time.
     CounterRun,
     CaptureOverhead,
+    /// The profiler held host threads.
+    ProfilerPauses,
     SingleStep,
     OneRankOfMany,
     /// A word of another version.
@@ -50,6 +54,7 @@ words!(
     TrustId:
     UnseenWork = "unseen-work",
     GraphWorkMissing = "graph-work-missing",
+    RecordingHoles = "recording-holes",
     LaunchWorkMissing = "launch-work-missing",
     LaunchesAtEnd = "launches-at-end",
     WaitsOutlastWork = "waits-outlast-work",
@@ -62,6 +67,7 @@ words!(
     ClockSkew = "clock-skew",
     CounterRun = "counter-run",
     CaptureOverhead = "capture-overhead",
+    ProfilerPauses = "profiler-pauses",
     SingleStep = "single-step",
     OneRankOfMany = "one-rank-of-many",
     Other = "",

@@ -2,6 +2,7 @@
 //! O(unseen intervals).
 
 use crate::analysis::context::Context;
+use crate::analysis::host::unseen::hole_in;
 use crate::trace::{DeviceId, Ns};
 
 /// The time between the ops of a device in which it executed work that the trace does not contain, by what proves it.
@@ -10,6 +11,7 @@ pub(super) struct UnseenTime {
     pub(super) after_a_long_wait: Ns,
     pub(super) after_a_lost_launch: Ns,
     pub(super) within_a_wait: Ns,
+    pub(super) after_a_hole: Ns,
 }
 
 pub(super) fn unseen_time(context: &Context, device: usize) -> Option<UnseenTime> {
@@ -21,6 +23,7 @@ pub(super) fn unseen_time(context: &Context, device: usize) -> Option<UnseenTime
             trace.gpu_ops.count_starting_before(*end)..trace.gpu_ops.count_starting_before(Ns(end.0.saturating_add(1)));
         let follows_launch = ops_at_end.into_iter().any(|row| work.launches.before(row).is_some());
         let sum = match work.worked_until(DeviceId(device as u32), *start) {
+            _ if hole_in(trace, *start, *end).is_some() => &mut time.after_a_hole,
             Some(_) => &mut time.within_a_wait,
             None if follows_launch => &mut time.after_a_lost_launch,
             None => &mut time.after_a_long_wait,

@@ -7,6 +7,7 @@ use crate::analysis::inference::step_floor::{FloorOfSteps, StepFloorRow};
 use crate::analysis::results::WallSource;
 use crate::analysis::section::{Fraction, Ms, TypedSection};
 use crate::analysis::structure::steps::{StepRow, Steps};
+use crate::analysis::trust::{Trust, TrustId};
 use crate::analysis::unit::Unit;
 use crate::ordering;
 use crate::rules::signals::VerdictThresholds;
@@ -64,6 +65,10 @@ fn time_of_no_step(subject: &Subject, text: &mut Sentences) {
     let no_requests = Ms(idle.iter().map(|row| row.no_requests_ms.0).sum::<f64>() / devices);
     if is_notable(&no_requests) {
         text.push(words::no_requests(no_requests, share(no_requests)), Some(("gpu_idle", None)));
+    }
+    let profiler = Ms(idle.iter().map(|row| row.profiler_ms.0).sum::<f64>() / devices);
+    if Trust::has(&subject.run.sections, TrustId::ProfilerPauses) {
+        text.push(words::profiler(profiler, share(profiler)), Some(("gpu_idle", None)));
     }
 }
 

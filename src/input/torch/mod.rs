@@ -46,6 +46,7 @@ use super::Detail;
 use super::known_formats::Other;
 use super::slices::OpenSlices;
 use crate::json::Json;
+use crate::rules::signals::Signals;
 use crate::trace::{
     CODE_IS_BUILT, Collective, DeviceId, Format, GpuOp, Job, LaunchConfigs, NameId, Names, Ns, OpKind, OpSources,
     ProblemKind, ProcessGroup, ProcessId, Span, ThreadId, Trace, TraceBuilder, is_plausible,
@@ -203,6 +204,8 @@ enum Class {
     ForeignOp,
     /// The time that the profiler recorded.
     Recorded,
+    /// Time that the profiler took for itself.
+    Overhead,
     Other,
     /// A category that no known profiler uses for work of a GPU or host.
     Unknown,
@@ -223,6 +226,7 @@ impl Class {
             b"ac2g" | b"fwdbwd" | b"async_cpu_to_gpu" | b"async" => Self::Other,
             b"cuda_sync" | b"cuda_event" | b"cuda_profiler_range" | b"external_correlation" => Self::Other,
             b"Trace" => Self::Recorded,
+            b"overhead" if CODE_IS_BUILT => Self::Overhead,
             b"cpu_instant_event" | b"overhead" => Self::OtherCpu,
             b"gpu_op" => Self::ForeignOp,
             b"graph_host_node" | b"graph_event_node" => Self::GraphNode,
@@ -450,6 +454,7 @@ impl<'a> Fields<'a> {
             Class::PythonFrame | Class::CpuOp | Class::Operator if wanted.packed_code => self.is_span_complete(),
             Class::Gpu(kind) => self.is_gpu_op_complete(kind),
             Class::Recorded => self.start.is_some() && self.duration.is_some(),
+            Class::Overhead => self.name.is_some() && self.start.is_some() && self.duration.is_some(),
             Class::Annotation { on_gpu: false } => self.is_span_complete() && self.has_message_or_needs_none(),
             Class::Call => match self.call {
                 Some(CallUse::Stored) => self.is_span_complete() && self.correlation.is_some(),
@@ -639,6 +644,7 @@ impl Sink for TorchReader {
                     self.builder.add_recorded(start, start.after(duration));
                 }
             }
+            Class::Overhead => self.overhead(&fields),
             Class::PythonFrame if wants_hints => keep_hint(&mut engine_hints.python_frames, fields.name),
             _ if wanted.memory && fields.is_memory_instant() => self.memory_sample(&fields),
             // Metadata: one event per process or thread, at the start of merged files, would fill the prefix table.
@@ -800,9 +806,12 @@ impl TorchReader {
                 events.python_frames += 1;
                 events.cpu += 1;
             }
-            Class::Call | Class::CpuOp | Class::Operator | Class::OtherCpu | Class::Annotation { on_gpu: false } => {
-                events.cpu += 1
-            }
+            Class::Call
+            | Class::CpuOp
+            | Class::Operator
+            | Class::OtherCpu
+            | Class::Overhead
+            | Class::Annotation { on_gpu: false } => events.cpu += 1,
             Class::GraphNode => {
                 events.other += 1;
                 self.builder.trace.problems.add(ProblemKind::GraphNode, 1, 0);
@@ -872,6 +881,15 @@ impl TorchReader {
         self.builder.add_call(Span { start, duration, name, thread }, fields.correlation());
         if self.keeps_code() {
             self.code_of_call(fields);
+        }
+    }
+
+    /// Adds time that the profiler took for itself. Which thread it held is found when the file is read.
+    fn overhead(&mut self, fields: &Fields<'_>) {
+        if let (Some(name), Some((start, duration))) = (fields.name, fields.plausible_times())
+            && Signals::embedded().holds_thread(&unescape(name))
+        {
+            self.builder.trace.profiler_overheads.push((start, start.after(duration)));
         }
     }
 

@@ -25,13 +25,15 @@ pub struct OutlastingWait {
     pub until: Ns,
     /// How it ended.
     pub end: WaitEnd,
+    /// The op may have ended later by this, because the clocks of host and device differ.
+    clock_error: Ns,
 }
 
 impl OutlastingWait {
     /// Until when the device worked. The more the wait exceeds the usual return, the less of it can be that return: the time
     /// grows from zero with the excess, and reaches the end of the wait when the excess is [`USUAL_RETURN`].
     pub fn worked_until(&self) -> Ns {
-        let excess = self.until.since(self.waited_from).since(USUAL_RETURN);
+        let excess = self.until.since(self.waited_from).since(USUAL_RETURN).since(self.clock_error);
         self.until.min(self.last_op_end + excess + excess)
     }
 }
@@ -58,7 +60,10 @@ impl OutlastingWaits {
                 WaitEnd::CallReturned => last_op_end,
                 WaitEnd::CopyBegan => last_op_end.max(wait.start),
             };
-            let wait = OutlastingWait { device, last_op_end, waited_from, until: wait.until, end: wait.end };
+            // The clocks differ by their offset at least, and by as much more as the fastest launch took.
+            let offset = trace.clock_offset(device);
+            let (until, end, clock_error) = (wait.until, wait.end, offset + offset);
+            let wait = OutlastingWait { device, last_op_end, waited_from, until, end, clock_error };
             (is_same_work && wait.worked_until() > last_op_end).then_some(wait)
         });
         let mut found: Vec<OutlastingWait> = found.collect();

@@ -171,6 +171,13 @@ pub(crate) fn problem(problem: &ImportProblem, gpu_ops: u64, format: Format) -> 
             format!("only GPU events were read: {} excluded", counted(count, "host event is", "host events are")),
             "GPU times are complete; sections that need host events, such as launches, synchronization and ranges, are missing.",
         ),
+        ProblemKind::RepeatedEvent => (
+            format!(
+                "{} twice in the file and counted once",
+                counted(count, "GPU op or call is", "GPU ops and calls are")
+            ),
+            "The same capture was probably merged twice.",
+        ),
         ProblemKind::TrailingData => (
             format!("{} after the end of the trace are not read", counted(count, "byte", "bytes")),
             "The file may contain two traces. If several ranks wrote to the same path, give each rank its own path.",

@@ -107,6 +107,11 @@ pub(crate) fn no_requests(idle: Ms, of_capture: Fraction) -> String {
     format!("; the server had no request for {}, {} of the capture", time(idle), percent_1(of_capture))
 }
 
+/// `; pauses of the profiler leave the GPU idle for 25.5 ms, 20.1 % of the capture`
+pub(crate) fn profiler(idle: Ms, of_capture: Fraction) -> String {
+    format!("; pauses of the profiler leave the GPU idle for {}, {} of the capture", time(idle), percent_1(of_capture))
+}
+
 /// How busy the GPU was in a capture without steps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Busy {

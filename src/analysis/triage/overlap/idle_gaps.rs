@@ -29,6 +29,10 @@ impl IdleTime {
     }
 }
 
+fn is_pause(cause: IdleCause) -> bool {
+    matches!(cause, IdleCause::Compiling | IdleCause::StartUp | IdleCause::Profiler)
+}
+
 /// The idle time of each stage, indexed by [`Stage::ALL`]; and for each op whether its device was idle before it.
 pub(super) fn idle_by_stage(view: &View, rules: &Rules) -> ([IdleTime; Stage::ALL.len()], Vec<bool>) {
     let mut stages = [IdleTime::default(); Stage::ALL.len()];
@@ -40,8 +44,8 @@ pub(super) fn idle_by_stage(view: &View, rules: &Rules) -> ([IdleTime; Stage::AL
         let (stage, op) = (view.stages.get(gap.next_row).copied().flatten(), view.trace.gpu_ops.get(gap.next_row));
         let stage = stage.and_then(|stage| stages.get_mut(stage as usize));
         let (Some(stage), Some(op)) = (stage, op) else { return };
-        // Work that the trace does not contain is no idle time; compilation and loading are pauses.
-        let preparing = parts.length_of(IdleCause::Compiling) + parts.length_of(IdleCause::StartUp);
+        // Work that the trace does not contain is no idle time; compilation, loading and the profiler are pauses.
+        let preparing = parts.0.iter().filter(|(cause, _)| is_pause(*cause)).fold(Ns::ZERO, |sum, part| sum + part.1);
         stage.pauses_ns = stage.pauses_ns.saturating_add(preparing.0);
         let length = gap.length().since(parts.length_of(IdleCause::Unseen)).since(preparing);
         if length == Ns::ZERO {
@@ -53,8 +57,7 @@ pub(super) fn idle_by_stage(view: &View, rules: &Rules) -> ([IdleTime; Stage::AL
         }
         stage.gaps += 1;
         stage.idle_ns = stage.idle_ns.saturating_add(length.0);
-        let is_delay =
-            |cause: IdleCause| !matches!(cause, IdleCause::Unseen | IdleCause::Compiling | IdleCause::StartUp);
+        let is_delay = |cause: IdleCause| cause != IdleCause::Unseen && !is_pause(cause);
         for (cause, part) in parts.0.into_iter().filter(|(cause, _)| is_delay(*cause)) {
             let time = stage.by_cause.get_mut(cause as usize);
             time.into_iter().for_each(|time| *time = time.saturating_add(part.0));
