@@ -84,17 +84,19 @@ fn step_parts(run: &Run, row: &StepRow) -> Vec<(MeanNs, &'static str)> {
 fn idle_words(run: &Run, known_ms: f64, otherwise: &'static str) -> &'static str {
     let idle = GpuIdle::rows(&run.sections);
     let sum = |part: fn(&GpuIdleRow) -> Ms| idle.iter().map(|row| part(row).0).sum::<f64>();
-    let others: [fn(&GpuIdleRow) -> Ms; 6] = [
+    let others: [fn(&GpuIdleRow) -> Ms; 7] = [
         |row| row.host_late_ms,
         |row| row.drained_ms,
         |row| row.other_stream_ms,
         |row| row.unknown_ms,
         |row| row.compiling_ms,
         |row| row.start_up_ms,
+        |row| row.profiler_ms,
     ];
     let other = (others.iter().map(|part| sum(*part)).sum::<f64>() - known_ms).max(0.0);
     let turnaround = sum(|row| row.turnaround_ms);
-    let unseen = sum(|row| row.unseen_ms);
+    // No step contains the time of work that was launched before the capture.
+    let unseen = sum(|row| row.unrecorded_ms);
     if unseen > turnaround + other {
         return "not recorded";
     }

@@ -10,7 +10,9 @@ pub(super) struct HoleSearch {
     holes: Vec<(Ns, Ns)>,
     /// How many events begin to cover all holes from here on, minus those that end to.
     covers: Vec<i64>,
-    has_functions: bool,
+    /// The first end and the last begin of a function or CPU op: before and after them nothing was recorded of the host, as when the GPU
+    /// works on after the end of a capture.
+    recorded: Option<(Ns, Ns)>,
 }
 
 impl HoleSearch {
@@ -31,7 +33,7 @@ impl HoleSearch {
             }
             until = until.max(end);
         }
-        Self { covers: vec![0; holes.len() + 1], holes, has_functions: false }
+        Self { covers: vec![0; holes.len() + 1], holes, recorded: None }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -40,8 +42,9 @@ impl HoleSearch {
 
     /// Takes a CPU op or a function. What begins or ends in a hole makes it shorter.
     pub(super) fn add(&mut self, event: CodeEvent) {
-        self.has_functions = true;
         let (start, end) = (event.time.start, event.time.end);
+        let (first_end, last_start) = self.recorded.unwrap_or((end, start));
+        self.recorded = Some((first_end.min(end), last_start.max(start)));
         let first = self.holes.partition_point(|(_, until)| *until <= start);
         let after = self.holes.partition_point(|(from, _)| *from < end);
         let (mut first_whole, mut after_whole) = (first, after);
@@ -62,15 +65,16 @@ impl HoleSearch {
 
     /// The times without an event, sorted and disjoint.
     pub(super) fn finish(self) -> Vec<(Ns, Ns)> {
-        if !self.has_functions {
-            return Vec::new();
-        }
+        let Some((first_end, last_start)) = self.recorded else { return Vec::new() };
         let mut covered = 0;
         let holes = self.holes.into_iter().zip(self.covers).filter(|(_, change)| {
             covered += *change;
             covered == 0
         });
-        holes.map(|(hole, _)| hole).filter(|(from, until)| until > from).collect()
+        holes
+            .map(|(hole, _)| hole)
+            .filter(|(from, until)| until > from && *from >= first_end && *until <= last_start)
+            .collect()
     }
 }
 
@@ -100,6 +104,12 @@ mod tests {
         assert_eq!(holes(&[(80, 120), (0, 25), (1, 12)]), [(25, 80)]);
         assert_eq!(holes(&[(0, 120)]), []);
         assert_eq!(holes(&[(0, 50), (50, 120)]), []);
+    }
+
+    #[test]
+    fn after_the_last_function_the_gpu_works_on_and_before_the_first_nothing_is_known() {
+        assert_eq!(holes(&[(0, 25)]), []);
+        assert_eq!(holes(&[(85, 120)]), []);
     }
 
     #[test]

@@ -156,8 +156,11 @@ impl Costs {
         let (has_steps, window_ms) = (trust.steps > 0, trust.window_ms.0);
         let devices = Steps::figures(sections).map_or(1, |figures| figures.devices.max(1)) as f64;
         let steps = Steps::rows(sections);
+        // Nothing is saved of a step of which nothing is known.
+        let lost_ms = |row: &StepRow, ms: f64| if row.stage == main { trust.lost_records_ms.0.min(ms) } else { 0.0 };
+        let own_ms = |row: &StepRow, ms: f64| ms - lost_ms(row, ms);
         let stages: Vec<(Stage, f64)> =
-            steps.iter().map(|row| (row.stage, row.total_ns.0 as f64 / 1e6 / devices)).collect();
+            steps.iter().map(|row| (row.stage, own_ms(row, row.total_ns.0 as f64 / 1e6 / devices))).collect();
         let is_whole = !has_steps && !trust.is_part;
         let steps_of_main = steps_of(&what_if.rows, main).unwrap_or(trust.steps.max(1) as f64);
         // No figure of steps or of the capture has the time before the first op.

@@ -15,6 +15,7 @@ use crate::analysis::measure::percentiles::median;
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Answer, Ms, Pct, TypedSection, section, words};
 use crate::analysis::structure::stages::Stage;
+use crate::analysis::time::work::{Intervals, PrefixSums, add_interval};
 use crate::ordering::{self, VecMap};
 use crate::rules::names::unabridged;
 use crate::trace::{Fraction, NameId, Ns};
@@ -69,6 +70,8 @@ section! {
         steps: u64,
         window_ms: Ms,
         before_first_op_ms: Ms = "Before its first op",
+        /// The time of the steps of the main stage that do not count, because records are lost in them.
+        lost_records_ms: Ms = "Steps with lost records",
         first_stage: Stage = "Stage of the first step",
         unexplained_pct: Pct = "Without a known cause, known waits included",
         linked_pct: Pct = "Ops with a launch call",
@@ -672,6 +675,7 @@ impl Show<'_> {
             steps: steady.steps.len() as u64,
             window_ms: window.into(),
             before_first_op_ms: before_first_op(self.replay.parts.recorded, steady).into(),
+            lost_records_ms: self.lost_time(stages.first().map_or(Stage::All, |(stage, _)| *stage)).into(),
             first_stage: self.stage_of(0),
             unexplained_pct: Pct::of(replay.unexplained(), window),
             linked_pct: Pct(100.0 * replay.linked()),
@@ -719,6 +723,21 @@ impl Show<'_> {
         let devices = self.context.survey().idle.iter();
         let longest = devices.map(|device| device.unseen.iter().map(inside).fold(0, i64::saturating_add)).max();
         longest.unwrap_or(0) as f64 / steady.end.since(steady.start).0.max(1) as f64
+    }
+
+    /// The time of the steps of a stage that do not count, without that of work of before the capture, which no step contains.
+    fn lost_time(&self, stage: Stage) -> Ns {
+        let of_before = self.context.survey().idle.iter().flat_map(|device| device.of_before.iter().copied());
+        let mut sorted: Vec<(Ns, Ns)> = of_before.collect();
+        sorted.sort_unstable();
+        let mut of_before = Intervals::new();
+        sorted.into_iter().for_each(|interval| add_interval(&mut of_before, interval));
+        let of_before = PrefixSums::of(&of_before);
+        let steps = self.replay.steady.steps.iter().enumerate();
+        let lost = steps.filter(|(index, step)| step.stage == stage && !self.counts(*index));
+        lost.fold(Ns::ZERO, |sum, (_, step)| {
+            sum + step.end.since(step.start).since(of_before.between(step.start, step.end))
+        })
     }
 
     /// The time of the steps that count; of the window without steps.

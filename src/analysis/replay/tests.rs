@@ -62,6 +62,52 @@ fn a_late_host_is_on_the_path_and_faster_kernels_save_only_the_last_one() {
 }
 
 #[test]
+fn pauses_of_the_profiler_are_a_row_of_their_own_and_no_other_row_includes_them() {
+    let rows = |overheads: &[(i64, i64)]| {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        for start in (0..10_000).step_by(1_000) {
+            trace.launch(start..start + 10).launches("gemm", start + 20..start + 120);
+        }
+        let mut trace = trace.finish();
+        trace.profiler_overheads = overheads.iter().map(|(start, end)| (Ns(start * 1_000), Ns(end * 1_000))).collect();
+        look_up_code(&mut trace);
+        let sections = explain(&Context::new(&trace, 30));
+        let (_, host) = saved(&sections, "host").unwrap();
+        (saved(&sections, "profiler"), host)
+    };
+    let (none, without_pauses) = rows(&[]);
+    // 600 us before the fifth launch, of which the kernel before runs for none.
+    let (profiler, host) = rows(&[(4_300, 4_900)]);
+    assert_eq!((none, profiler), (None, Some((0.6, 0.6))));
+    assert!((without_pauses - host - 0.6).abs() < 0.05, "{without_pauses} {host}");
+}
+
+/// Ten steps with a kernel of 920 us and a synchronisation that waits for it, after `lost` steps whose kernel has no record.
+fn steps_after_lost_ones(lost: i64) -> Sections {
+    let mut trace = TestTrace::new();
+    trace.in_us();
+    for (step, start) in (0..).zip((0..(lost + 10) * 1_000).step_by(1_000)) {
+        trace.launch(start..start + 10);
+        if step >= lost {
+            trace.launches("gemm", start + 20..start + 940);
+        }
+        trace.call("cudaStreamSynchronize", start + 15..start + 945);
+    }
+    trace.sections()
+}
+
+#[test]
+fn synchronisations_whose_work_is_lost_say_nothing_of_those_that_wait_for_recorded_work() {
+    for lost in 0..6 {
+        let (low, high) = saved(&steps_after_lost_ones(lost), "gpu").unwrap();
+        assert!(low > 9.0 * 0.9 && high < (10.0 + lost as f64) * 0.95, "{lost} lost: {low} {high}");
+        let host = saved(&steps_after_lost_ones(lost), "host").unwrap_or_default();
+        assert!(host.1 < 11.0 * 0.08 + 0.1 * lost as f64, "{lost} lost: {host:?}");
+    }
+}
+
+#[test]
 fn a_busy_gpu_is_the_path_and_the_host_costs_nothing() {
     let mut trace = TestTrace::new();
     trace.in_us();

@@ -100,7 +100,7 @@ impl LostLaunches {
         if !roles.iter().any(is_launch) {
             return Self::default();
         }
-        let (first_ops, unlinked) = first_ops(trace);
+        let first_ops = first_ops(trace);
         let mut found = Self::default();
         let mut threads = vec![LostOfThread::default(); trace.threads.len()];
         let mut captures = Captures::new(trace);
@@ -140,8 +140,10 @@ impl LostLaunches {
         }
         found.graphs = found.next_ops.iter().map(|lost| u64::from(lost.graphs)).sum();
         found.kernels = found.next_ops.iter().map(|lost| u64::from(lost.kernels)).sum();
-        // Each launch has at least one op, so some ops are missing if there are more launches than ops without a launch.
+        // Each launch has at least one op, so some ops are missing if there are more launches than later ops without a launch.
         let lost = found.graphs + found.kernels;
+        let first_lost = found.next_ops.iter().map(|lost| lost.start).chain(found.unfinished_from).min();
+        let unlinked = first_lost.map_or(0, |first| unlinked_ops_since(trace, first));
         if unlinked >= lost + found.unfinished || !found.is_long_before_end(trace) {
             (found.unfinished, found.unfinished_from) = (0, None);
         }
@@ -229,19 +231,22 @@ impl Captures {
     }
 }
 
-/// For each call, the row of the first op that it launched. And the number of ops whose launch is unknown.
-fn first_ops(trace: &Trace) -> (Vec<Option<u32>>, u64) {
+/// For each call, the row of the first op that it launched.
+fn first_ops(trace: &Trace) -> Vec<Option<u32>> {
     let mut first_ops = vec![None; trace.calls.len()];
-    let mut unlinked = 0;
     for (row, launch) in (0_u32..).zip(trace.gpu_ops.launches()) {
-        match launch.and_then(|call| first_ops.get_mut(call.0 as usize)) {
-            Some(first) => {
-                first.get_or_insert(row);
-            }
-            None => unlinked += 1,
+        if let Some(first) = launch.and_then(|call| first_ops.get_mut(call.0 as usize)) {
+            first.get_or_insert(row);
         }
     }
-    (first_ops, unlinked)
+    first_ops
+}
+
+/// The number of ops without a known launch that start after a time: those before it do not belong to a launch at that time.
+fn unlinked_ops_since(trace: &Trace, time: Ns) -> u64 {
+    let ops = trace.gpu_ops.times().zip(trace.gpu_ops.launches());
+    let is_known = |launch: Option<CallId>| launch.is_some_and(|call| (call.0 as usize) < trace.calls.len());
+    ops.filter(|((start, _), launch)| *start >= time && !is_known(*launch)).count() as u64
 }
 
 #[cfg(test)]
@@ -312,6 +317,13 @@ mod tests {
         let mut trace = trace_with_lost_graphs();
         assert_eq!(found(&trace.kernel("node", 22..25).kernel("node", 32..35).finish()), LostLaunches::default());
         assert_eq!(found(&trace_with_lost_graphs().replay(22..25).finish()), LostLaunches::default());
+    }
+
+    #[test]
+    fn ops_before_a_launch_are_not_its_own() {
+        let mut trace = trace_with_lost_graphs();
+        trace.kernel("of before", 11..14).kernel("of before", 15..18);
+        assert_eq!(found(&trace.finish()).graphs, 2);
     }
 
     #[test]
