@@ -1,8 +1,12 @@
 //! The unit of time that costs are compared with: the steps of a device, or its window without unseen work. From the
-//! sections `steps` and `gpu_idle`.
+//! sections `steps`, `step_budget` and `gpu_idle`.
+//!
+//! The last step of a device lasts to its last op only, without the idle time before a next one. So what GPU work costs is compared with
+//! all steps, and what idle time costs with [whole](Unit::whole) steps: of three steps, two waits are in the trace.
 
 use super::host::idle::{GpuIdle, GpuIdleRow};
 use super::section::{Sections, TypedSection};
+use super::structure::step_budget::StepBudget;
 use super::structure::steps::{StepRow, Steps};
 use crate::rules::signals::VerdictThresholds;
 
@@ -13,6 +17,8 @@ pub(crate) struct Unit {
     pub(crate) ms: f64,
     /// Steps per device; zero if no steps are marked.
     pub(crate) steps: u64,
+    /// The same of the steps that reach the next one, if a device has two of them; else of all.
+    whole: (f64, u64),
     /// Whether the mean step is like the median one.
     has_typical_step: bool,
 }
@@ -21,14 +27,21 @@ impl Unit {
     pub(crate) fn of(sections: &Sections, thresholds: &VerdictThresholds) -> Self {
         let window_ms = GpuIdle::rows(sections).iter().map(GpuIdleRow::own_window_ms).fold(0.0, f64::max);
         let Some(figures) = Steps::figures(sections) else {
-            return Self { ms: window_ms, steps: 0, has_typical_step: false };
+            return Self { ms: window_ms, steps: 0, whole: (window_ms, 0), has_typical_step: false };
         };
         let stages = Steps::rows(sections);
         let devices = figures.devices.max(1) as f64;
         let count = (figures.steps as f64 / devices).floor() as u64;
         let steps_ms = stages.iter().map(|stage| stage.total_ns.0 as f64).sum::<f64>() / devices / 1e6;
         let ms = if steps_ms == 0.0 { window_ms } else { steps_ms.min(window_ms) };
-        Self { ms, steps: count, has_typical_step: has_typical_step(&stages, thresholds) }
+        let whole = whole_steps(sections, devices).map_or((ms, count), |(whole_ms, whole)| (whole_ms.min(ms), whole));
+        Self { ms, steps: count, whole, has_typical_step: has_typical_step(&stages, thresholds) }
+    }
+
+    /// The unit of what idle time costs.
+    pub(crate) fn whole(self) -> Self {
+        let (ms, steps) = self.whole;
+        Self { ms, steps, ..self }
     }
 
     /// The part of a time that falls on one step; `None` for a single step, and for steps whose mean says nothing.
@@ -40,6 +53,14 @@ impl Unit {
     pub(crate) fn share(self, ms: f64) -> f64 {
         if self.ms > 0.0 { (ms / self.ms).min(1.0) } else { 0.0 }
     }
+}
+
+/// The time and the number of the whole steps of a device; `None` if the trace does not link steps to devices.
+fn whole_steps(sections: &Sections, devices: f64) -> Option<(f64, u64)> {
+    let stages = StepBudget::rows(sections);
+    let steps = stages.iter().map(|stage| stage.steps as f64).sum::<f64>() / devices;
+    let ms = stages.iter().map(|stage| stage.mean_ms.0 * stage.steps as f64).sum::<f64>() / devices;
+    (steps >= 1.0 && ms > 0.0).then_some((ms, steps.floor() as u64))
 }
 
 /// Whether all steps are of one stage and their mean length is near the median. One long step, such as a start, makes the mean
@@ -67,14 +88,32 @@ mod tests {
         trace.in_us().launch(0..1).launches("copy", 10..60);
         trace.range("step[DECODE bs=2]", 50..60).launch(51..52).launches("gemm", 200..300);
         trace.range("step[DECODE bs=2]", 70..80).launch(71..72).launches("gemm", 350..450);
-        assert_eq!(unit(&trace.sections()), Unit { ms: 0.25, steps: 2, has_typical_step: true });
+        assert_eq!(unit(&trace.sections()), Unit { ms: 0.25, steps: 2, whole: (0.25, 2), has_typical_step: true });
+    }
+
+    #[test]
+    fn whole_steps_are_those_that_reach_the_next() {
+        let mut trace = TestTrace::new();
+        // Steps of 100 us, 60 us of them busy. The last one ends with its op.
+        trace.in_us();
+        for start in [0, 100, 200] {
+            trace
+                .range("step[DECODE bs=2]", start..start + 5)
+                .launch(start..start + 1)
+                .launches("gemm", start + 2..start + 62);
+        }
+        let unit = unit(&trace.sections());
+        assert_eq!((unit.ms, unit.steps), (0.26, 3));
+        assert_eq!((unit.whole().ms, unit.whole().steps), (0.2, 2));
+        // Two gaps of 40 us.
+        assert_eq!(unit.whole().per_step(0.08), Some(0.04));
     }
 
     #[test]
     fn without_steps_the_unit_is_the_window() {
         let mut trace = TestTrace::nsys();
         let sections = trace.in_us().kernel("k", 0..10).kernel("k", 20..30).sections();
-        assert_eq!(unit(&sections), Unit { ms: 0.03, steps: 0, has_typical_step: false });
+        assert_eq!(unit(&sections), Unit { ms: 0.03, steps: 0, whole: (0.03, 0), has_typical_step: false });
     }
 
     #[test]

@@ -218,6 +218,8 @@ pub struct VerdictThresholds {
     pub min_other_work_share: f64,
     /// Minimum share of one step in the time of its stage, from which the step is stated.
     pub min_longest_step_share: f64,
+    /// Minimum share of the steps that are longer than twice the median in the time of their stage, from which they are stated.
+    pub min_long_steps_share: f64,
     /// Minimum share of idle time outside of steps, from which the verdict is about the steps: the capture was longer than the work.
     pub min_outside_share: f64,
     /// Minimum share of idle time without a known cause, from which it is stated.
@@ -231,7 +233,8 @@ pub struct VerdictThresholds {
     pub max_mean_to_median: f64,
 }
 from_json!(strict VerdictThresholds {
-    max_stages, max_other_categories, min_other_category_share, min_other_work_share, min_longest_step_share, min_outside_share,
+    max_stages, max_other_categories, min_other_category_share, min_other_work_share, min_longest_step_share, min_long_steps_share,
+    min_outside_share,
     min_unknown_share, min_longest_gap_share, communication_overlap, max_mean_to_median
 });
 

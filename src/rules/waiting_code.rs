@@ -13,8 +13,12 @@ struct WaitingCode {
     ops: Vec<String>,
     /// Functions of serving engines that wait for requests, if a function blocks in them.
     takes_requests: Vec<CodeName>,
+    /// Functions that the loop of an engine calls in each iteration.
+    chooses_batch: Vec<CodeName>,
+    /// Functions that it calls then if there is a batch.
+    runs_batch: Vec<CodeName>,
 }
-from_json!(WaitingCode { functions, ops, takes_requests });
+from_json!(WaitingCode { functions, ops, takes_requests, chooses_batch, runs_batch });
 
 static WORDS: LazyLock<WaitingCode> =
     LazyLock::new(|| embedded(json::read(include_str!("../../patterns/waiting_code.json"))));
@@ -51,15 +55,21 @@ pub(crate) enum RequestCode {
     Takes,
     /// A thread waits in it, for whatever it is.
     Blocks,
+    /// An iteration of the engine's loop chooses what to run next.
+    ChoosesBatch,
+    /// It runs a batch.
+    RunsBatch,
 }
 
 impl RequestCode {
     /// The kind of the function with this raw name; `None` for others.
     pub(crate) fn of(name: &str) -> Option<Self> {
-        if WORDS.takes_requests.iter().any(|known| known.matches(name.as_bytes())) {
-            Some(Self::Takes)
-        } else {
-            waiting_function(name.as_bytes()).map(|_| Self::Blocks)
-        }
+        let kinds = [
+            (&WORDS.takes_requests, Self::Takes),
+            (&WORDS.chooses_batch, Self::ChoosesBatch),
+            (&WORDS.runs_batch, Self::RunsBatch),
+        ];
+        let known = kinds.into_iter().find(|(names, _)| names.iter().any(|known| known.matches(name.as_bytes())));
+        known.map(|(_, kind)| kind).or_else(|| waiting_function(name.as_bytes()).map(|_| Self::Blocks))
     }
 }

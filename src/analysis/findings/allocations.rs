@@ -22,7 +22,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         confidence: Confidence::High,
         title: words::TITLE,
         cost_ms,
-        evidence: words::evidence(situation.amount(device, cost_ms), calls.allocate, calls.free),
+        evidence: words::evidence(situation.amount_in_whole_steps(device, cost_ms), calls.allocate, calls.free),
         action: words::action(situation.framework, situation.vendor, calls.free > 0).to_owned(),
         what_if,
         section: "critical_path",

@@ -65,6 +65,11 @@ impl FindingId {
         }
     }
 
+    /// Whether the cost is the time in whole steps: it is replayed, or idle time for which the host is late.
+    pub(crate) fn is_of_whole_steps(self, is_replayed: bool) -> bool {
+        is_replayed || matches!(self.idle_cause(), Some(IdleCause::HostLate | IdleCause::Drained))
+    }
+
     /// The findings about a cause of idle time.
     pub(crate) fn of_cause(cause: IdleCause) -> impl Iterator<Item = Self> {
         let all = [Self::HostLate, Self::ReplayPreparation, Self::SyncDrain, Self::Compilation, Self::StartUp];
@@ -129,6 +134,11 @@ pub(super) fn middle_ms(most_ms: f64, least_ms: Option<f64>) -> f64 {
 }
 
 impl Finding {
+    /// Whether the cost is the time in whole steps; else that in all steps. See [`crate::analysis::unit`].
+    pub(super) fn is_of_whole_steps(&self) -> bool {
+        self.id.is_of_whole_steps(self.what_if.is_some())
+    }
+
     /// The part of the cost that the replay proves; `None` if it was not replayed.
     pub(super) fn proven_ms(&self) -> Option<f64> {
         self.what_if.as_ref().map(|saving| saving.proven_ms().min(self.cost_ms))

@@ -14,7 +14,8 @@ use crate::words::findings::host_late as words;
 const MIN_UNCOUNTED: f64 = 2.0;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
-    let late = situation.worst(|device| device.host_late_ms * device.gaps.share_of_late(device.gaps.eager));
+    let eager_ms = |device: &DeviceTimes| device.host_late_ms * device.gaps.share_of_late(device.gaps.eager);
+    let late = situation.worst(|device| situation.in_whole_steps(eager_ms(device)));
     let notable = late.filter(|(_, late_ms)| situation.is_notable_host_delay(*late_ms));
     let Some((device, late_ms)) = notable.filter(|(device, _)| situation.is_preparation(device) != Some(true)) else {
         return late_after_calls(situation).or_else(|| between_gpu_work(situation));
@@ -52,7 +53,7 @@ fn late_launches(situation: &Situation, device: &DeviceTimes, late_ms: f64) -> F
         code: code.as_ref().map(|code| code.words(situation)),
         caveat: situation.host_caveat(),
     };
-    let evidence = words::late_launches(situation.amount(device, late_ms), &late);
+    let evidence = words::late_launches(situation.amount_in_whole_steps(device, late_ms), &late);
     let confidence = match kind {
         Kind::Paused => situation.host_confidence().min(Confidence::Medium),
         Kind::Loading | Kind::Slow => situation.host_confidence(),
@@ -100,8 +101,9 @@ fn action(situation: &Situation, device: &DeviceTimes, kind: Kind) -> String {
 
 /// The late time follows blocking calls that took less time than their gaps. Around replays it is the preparation of the next one.
 fn late_after_calls(situation: &Situation) -> Option<Finding> {
-    let after_calls_ms =
-        |device: &DeviceTimes| if device.gaps.has_replays { 0.0 } else { device.late_after_calls_ms() };
+    let after_calls_ms = |device: &DeviceTimes| {
+        if device.gaps.has_replays { 0.0 } else { situation.in_whole_steps(device.late_after_calls_ms()) }
+    };
     let (device, late_ms) = situation.worst(after_calls_ms)?;
     if !situation.is_notable_host_delay(late_ms) {
         return None;
@@ -115,7 +117,7 @@ fn late_after_calls(situation: &Situation) -> Option<Finding> {
         title: words::WORK_TITLE,
         cost_ms,
         evidence: words::late_after_calls(
-            situation.amount(device, late_ms),
+            situation.amount_in_whole_steps(device, late_ms),
             pause.as_ref().map(PauseCode::words),
             code.as_ref().map(|code| code.words(situation)),
             situation.host_caveat(),
@@ -142,7 +144,7 @@ fn between_gpu_work(situation: &Situation) -> Option<Finding> {
         title: words::WORK_TITLE,
         cost_ms,
         evidence: words::between_gpu_work(
-            situation.amount(device, cost_ms),
+            situation.amount_in_whole_steps(device, cost_ms),
             device.drained().idle() > Ns::ZERO,
             longest_gap.as_deref(),
             code.as_ref().map(|code| code.words(situation)),

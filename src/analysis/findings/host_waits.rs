@@ -14,7 +14,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         confidence: Confidence::High,
         title: words::TITLE,
         cost_ms,
-        evidence: words::evidence(situation.amount(device, cost_ms), code.words(situation)),
+        evidence: words::evidence(situation.amount_in_whole_steps(device, cost_ms), code.words(situation)),
         action: code.change.unwrap_or_else(|| words::action(situation.framework)).to_owned(),
         what_if,
         section: "critical_path",

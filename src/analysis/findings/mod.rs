@@ -143,7 +143,8 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Finding
 fn tell_common_time(situation: &Situation, findings: &mut [Finding]) {
     let is_of_host =
         |id: FindingId| matches!(id, FindingId::HostLate | FindingId::ReplayPreparation | FindingId::SyncDrain);
-    let Some((_, waited_ms)) = situation.worst(DeviceTimes::waited_for_host_ms) else { return };
+    let waited_ms = |device: &DeviceTimes| situation.in_whole_steps(device.waited_for_host_ms());
+    let Some((_, waited_ms)) = situation.worst(waited_ms) else { return };
     let mut of_host = findings.iter_mut().filter(|finding| is_of_host(finding.id));
     let (Some(first), Some(second)) = (of_host.next(), of_host.next()) else { return };
     if first.cost_ms + second.cost_ms > waited_ms {

@@ -3,21 +3,25 @@
 //! not show.
 
 use super::finding::{Confidence, Finding, FindingId};
-use super::situation::Situation;
+use super::situation::{Cost, Situation};
 use crate::analysis::replay::cause::Cause;
 use crate::words::findings::pageable_copies as words;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
     // Copies that run together with other work cost no GPU time.
     let (device, cost_ms) = situation.worst(|device| device.copies.pageable.total_ms.min(device.exposed_copies_ms))?;
+    let Cost { ms: cost_ms, what_if } = situation.measured_cost(Cause::Pinned, cost_ms);
     Some(Finding {
         id: FindingId::PageableCopies,
         confidence: Confidence::Medium,
         title: words::TITLE,
         cost_ms,
-        evidence: words::evidence(situation.amount(device, cost_ms), device.copies.pageable.count),
+        evidence: words::evidence(
+            situation.amount_of_cost(device, cost_ms, what_if.as_ref()),
+            device.copies.pageable.count,
+        ),
         action: words::action(situation.framework, situation.vendor).to_owned(),
-        what_if: situation.replayed_cost(Cause::Pinned).and_then(|cost| cost.what_if),
+        what_if,
         section: "copy_engine_events",
     })
 }

@@ -1,15 +1,16 @@
 //! `replay-preparation`: the GPU idles while the host prepares the replay of a graph, or samples after it.
 
 use super::finding::{Finding, FindingId};
-use super::situation::{Cost, Situation};
+use super::situation::{Cost, DeviceTimes, Situation};
 use crate::analysis::replay::cause::Cause;
 use crate::trace::Fraction;
 use crate::words::findings::Framework;
 use crate::words::findings::replay_preparation as words;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
-    let (device, late_ms) =
-        situation.worst(|device| device.host_late_ms * device.gaps.share_of_late(device.gaps.preparation))?;
+    let preparation_ms =
+        |device: &DeviceTimes| device.host_late_ms * device.gaps.share_of_late(device.gaps.preparation);
+    let (device, late_ms) = situation.worst(|device| situation.in_whole_steps(preparation_ms(device)))?;
     if !situation.is_notable_host_delay(late_ms)
         || !situation.repeats_graphs()
         || situation.is_preparation(device) == Some(false)
@@ -27,7 +28,13 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         confidence: situation.host_confidence(),
         title: words::TITLE,
         cost_ms,
-        evidence: words::evidence(situation.amount(device, late_ms), gaps, situation.vendor, replayed, caveat),
+        evidence: words::evidence(
+            situation.amount_in_whole_steps(device, late_ms),
+            gaps,
+            situation.vendor,
+            replayed,
+            caveat,
+        ),
         action: words::action(situation.framework, overlaps, caveat),
         what_if,
         section: "gpu_idle_gaps",

@@ -27,7 +27,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         confidence: Confidence::High,
         title: words::TITLE,
         cost_ms,
-        evidence: words::evidence(situation.amount(device, cost_ms), kernels),
+        evidence: words::evidence(situation.amount_of_cost(device, cost_ms, what_if.as_ref()), kernels),
         action: words::action(situation.framework, situation.vendor, situation.has_fused_optimizer()),
         what_if,
         section: "launch_storm",

@@ -16,7 +16,8 @@ use crate::analysis::replay::costs::{Costs, PathGroup, Saving};
 use crate::analysis::replay::sections::PathKind;
 use crate::analysis::replay::sections::WhatIfRow;
 use crate::analysis::section::{Fraction, Ms, Section, Sections, TypedSection};
-use crate::analysis::structure::stages::Form;
+use crate::analysis::structure::measured_steps::MeasuredStep;
+use crate::analysis::structure::stages::{Form, representative};
 use crate::analysis::structure::start_up::SaidStart;
 use crate::analysis::structure::steps::{StepFigures, Steps};
 use crate::analysis::time::activity::Activity;
@@ -98,6 +99,8 @@ pub(super) struct Situation<'a> {
     pub(super) is_window: bool,
     pub(super) devices: Vec<DeviceTimes>,
     unit: Unit,
+    /// The part of the idle time of the steps in which the host was late that is in whole steps.
+    late_in_whole_steps: f64,
     /// `None` if the replay says nothing.
     costs: Option<Costs>,
     /// Bounds of a replay that abstains.
@@ -177,6 +180,7 @@ impl<'a> Situation<'a> {
             costs: Costs::of(sections, unit),
             bounds: Costs::of_abstaining(sections, unit),
             unit,
+            late_in_whole_steps: late_in_whole_steps(context),
             has_stacks: trace.events.python_frames > 0,
             is_window: trace.cut.is_some(),
             devices: devices(context, sections, framework, outside_ms(Steps::figures(sections).as_ref())),
@@ -212,7 +216,7 @@ impl<'a> Situation<'a> {
     /// A cost of which the replay leaves a notable part open is not of high confidence.
     pub(super) fn confidence(&self, finding: &Finding) -> Confidence {
         let open_ms = finding.proven_ms().map_or(0.0, |proven| finding.cost_ms - proven);
-        let is_open = self.share(open_ms) >= self.context.signals.thresholds.medium_severity_share;
+        let is_open = self.unit.whole().share(open_ms) >= self.context.signals.thresholds.medium_severity_share;
         if is_open { finding.confidence.min(Confidence::Medium) } else { finding.confidence }
     }
 
@@ -226,6 +230,17 @@ impl<'a> Situation<'a> {
     /// The share of a time in the unit: the steps of a device, or its window.
     pub(super) fn share(&self, ms: f64) -> f64 {
         self.unit.share(ms)
+    }
+
+    /// The part of a time in which the host was late that is in whole steps: the last step has no idle time before a next one.
+    pub(super) fn in_whole_steps(&self, late_ms: f64) -> f64 {
+        late_ms * self.late_in_whole_steps
+    }
+
+    /// The part of a time of GPU work in all steps that falls on the whole ones.
+    fn of_whole_steps(&self, work_ms: f64) -> f64 {
+        let (whole, all) = (self.unit.whole().steps, self.unit.steps);
+        if all > 0 { work_ms * whole as f64 / all as f64 } else { work_ms }
     }
 
     /// The share of what counts of a finding in the time that it is about: the unit, or the replayed part of a capture without steps, which
@@ -242,12 +257,13 @@ impl<'a> Situation<'a> {
     fn share_of(&self, finding: &Finding, ms: f64) -> f64 {
         let is_replayed_part = finding.what_if.is_some() && self.steps == 0;
         let window_ms = self.costs.as_ref().filter(|_| is_replayed_part).map(|costs| costs.whole_ms);
+        let unit = if finding.is_of_whole_steps() { self.unit.whole() } else { self.unit };
         window_ms
             .filter(|window_ms| *window_ms > 0.0)
-            .map_or_else(|| self.share(ms), |window_ms| (ms / window_ms).min(1.0))
+            .map_or_else(|| unit.share(ms), |window_ms| (ms / window_ms).min(1.0))
     }
 
-    /// What the cause with this id in `what_if` costs at most by the replay. If the replay abstains, the measured time, but not more than it
+    /// What the cause with this id in `what_if` costs at most by the replay, in whole steps. If the replay abstains, the measured time, but not more than it
     /// saves at most; without a replay the measured time, which may be more than can be saved.
     pub(super) fn cost(&self, cause: impl Into<CauseId>, measured_ms: f64) -> Cost {
         let id = cause.into();
@@ -282,7 +298,15 @@ impl<'a> Situation<'a> {
     /// A measured time, of which the replay saves at most what the cause costs.
     pub(super) fn cost_at_most(&self, cause: Cause, measured_ms: f64) -> Cost {
         match self.costs.as_ref().map(|costs| costs.saving(&cause.into())) {
-            Some(saving) => Cost { ms: measured_ms.min(saving.high_ms), what_if: Some(saving) },
+            Some(saving) => Cost { ms: self.of_whole_steps(measured_ms).min(saving.high_ms), what_if: Some(saving) },
+            None => Cost { ms: measured_ms, what_if: None },
+        }
+    }
+
+    /// A measured time of GPU work, of which the replay proves a part.
+    pub(super) fn measured_cost(&self, cause: Cause, measured_ms: f64) -> Cost {
+        match self.replayed_cost(cause) {
+            Some(Cost { what_if, .. }) => Cost { ms: self.of_whole_steps(measured_ms), what_if },
             None => Cost { ms: measured_ms, what_if: None },
         }
     }
@@ -367,7 +391,7 @@ impl<'a> Situation<'a> {
         let thresholds = &self.context.signals.thresholds;
         let is_certain = self.steps == 0 || self.steps >= 3;
         let share = if is_certain { thresholds.min_finding_share } else { thresholds.min_uncertain_share };
-        cost_ms >= thresholds.min_host_delay_ms && self.share(cost_ms) >= share && !self.is_almost_empty()
+        cost_ms >= thresholds.min_host_delay_ms && self.unit.whole().share(cost_ms) >= share && !self.is_almost_empty()
     }
 
     /// True for captures without steps in which the GPU works almost never: startup, graph capture, or a test program. The
@@ -383,17 +407,31 @@ impl<'a> Situation<'a> {
         self.steps > 0 || launches() >= self.context.signals.thresholds.min_replays
     }
 
-    /// The time of a finding on a device, with its share.
+    /// The time of a finding on a device, with its share: GPU work in all steps.
     pub(super) fn amount<'b>(&self, device: &'b DeviceTimes, ms: f64) -> Amount<'b> {
+        self.amount_of(self.unit, device, ms)
+    }
+
+    /// The same of a time in whole steps: a replayed saving, or [`Self::in_whole_steps`].
+    pub(super) fn amount_in_whole_steps<'b>(&self, device: &'b DeviceTimes, ms: f64) -> Amount<'b> {
+        self.amount_of(self.unit.whole(), device, ms)
+    }
+
+    /// The amount of a cost that was replayed, or else measured in all steps.
+    pub(super) fn amount_of_cost<'b>(&self, device: &'b DeviceTimes, ms: f64, what_if: Option<&Saving>) -> Amount<'b> {
+        if what_if.is_some() { self.amount_in_whole_steps(device, ms) } else { self.amount(device, ms) }
+    }
+
+    fn amount_of<'b>(&self, unit: Unit, device: &'b DeviceTimes, ms: f64) -> Amount<'b> {
         // The times of several devices differ, so each is compared with its own.
         let (whole, share) = match self.steps {
             0 if self.devices.len() > 1 && device.window_ms > 0.0 => {
                 (Whole::TimeOfDevice, (ms / device.window_ms).min(1.0))
             }
-            0 => (Whole::CapturedTime, self.share(ms)),
-            _ => (Whole::StepTime, self.share(ms)),
+            0 => (Whole::CapturedTime, unit.share(ms)),
+            _ => (Whole::StepTime, unit.share(ms)),
         };
-        let per_step = self.unit.per_step(ms).map(|per_step| (self.steps, Ms(per_step)));
+        let per_step = unit.per_step(ms).map(|per_step| (unit.steps, Ms(per_step)));
         Amount { per_step, share: Some((Fraction(share), whole)), ..self.amount_of_capture(device, ms) }
     }
 
@@ -421,6 +459,14 @@ impl Situation<'_> {
     pub(super) fn has_fused_optimizer(&self) -> bool {
         self.framework == Framework::Training && self.context.trace.names.iter().any(is_optimizer_kernel)
     }
+}
+
+/// The part of the late time of all steps that is in steps which reach the next one; 1 without late time.
+fn late_in_whole_steps(context: &Context) -> f64 {
+    let steps = &context.measured_steps().steps;
+    let late = |steps: &mut dyn Iterator<Item = &MeasuredStep>| steps.map(|step| step.host_late.0 as f64).sum::<f64>();
+    let all = late(&mut steps.iter());
+    if all > 0.0 { late(&mut representative(steps, |step| step.reaches_next)) / all } else { 1.0 }
 }
 
 /// Whether the trace shows functions of autograd or kernels of an optimizer, and no steps of a serving engine.

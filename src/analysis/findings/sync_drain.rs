@@ -20,12 +20,13 @@ use crate::words::findings::sync_drain as words;
 const MAX_CALLS: usize = 3;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
-    let (device, drained_ms) = situation.worst(|device| ms(device.drained().explained))?;
+    let in_whole_steps = |time: Ns| situation.in_whole_steps(ms(time));
+    let (device, drained_ms) = situation.worst(|device| in_whole_steps(device.drained().explained))?;
     if drained_ms < situation.context.signals.thresholds.min_drained_ms {
         return None;
     }
     let Cost { ms: cost_ms, what_if } = situation.cost(Cause::AllBlocking, drained_ms);
-    let runs_ahead = cost_ms > ms(device.drained().idle());
+    let runs_ahead = cost_ms > in_whole_steps(device.drained().idle());
     let after = situation.largest_code(PathGroup::Host).filter(|code| !code.is_call);
     Some(Finding {
         id: FindingId::SyncDrain,
@@ -37,7 +38,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         title: if runs_ahead { words::RUNS_AHEAD_TITLE } else { words::TITLE },
         cost_ms,
         evidence: words::evidence(
-            situation.amount(device, drained_ms),
+            situation.amount_in_whole_steps(device, drained_ms),
             after.as_ref().map(|code| code.words(situation)),
             &drains(device, runs_ahead),
         ),

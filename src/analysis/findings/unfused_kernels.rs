@@ -15,7 +15,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         confidence: Confidence::Medium,
         title: words::TITLE,
         cost_ms,
-        evidence: words::evidence(situation.amount(device, cost_ms), &row.basis),
+        evidence: words::evidence(situation.amount_in_whole_steps(device, cost_ms), &row.basis),
         action: words::action(situation.framework).to_owned(),
         what_if,
         section: "kernels",

@@ -24,7 +24,12 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let (hit, counted, Cost { ms: cost_ms, what_if }) = costs.max_by(|a, b| a.2.ms.total_cmp(&b.2.ms))?;
     let device = device_of(situation, hit)?;
     let basis = hit.test.basis.as_deref().unwrap_or_default();
-    let evidence = words::evidence(situation.amount(device, cost_ms), counted.launches, counted.total, basis);
+    let evidence = words::evidence(
+        situation.amount_of_cost(device, cost_ms, what_if.as_ref()),
+        counted.launches,
+        counted.total,
+        basis,
+    );
     let finding = Finding {
         id: FindingId::UnsuitedKernels,
         confidence: Confidence::Medium,

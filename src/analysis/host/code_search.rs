@@ -98,6 +98,8 @@ struct RequestSearch {
     kinds: Vec<Option<RequestCode>>,
     takes: Vec<HostInterval>,
     blocks: Vec<HostInterval>,
+    chooses: Vec<HostInterval>,
+    runs: Vec<HostInterval>,
 }
 
 impl RequestSearch {
@@ -106,7 +108,7 @@ impl RequestSearch {
         if !kinds.iter().flatten().any(|kind| *kind != RequestCode::Blocks) {
             kinds.clear();
         }
-        Self { kinds, takes: Vec::new(), blocks: Vec::new() }
+        Self { kinds, takes: Vec::new(), blocks: Vec::new(), chooses: Vec::new(), runs: Vec::new() }
     }
 
     fn add(&mut self, event: CodeEvent) {
@@ -114,12 +116,14 @@ impl RequestSearch {
         match kind.filter(|_| event.kind == CodeKind::Function) {
             Some(RequestCode::Takes) => self.takes.push(event.time),
             Some(RequestCode::Blocks) => self.blocks.push(event.time),
+            Some(RequestCode::ChoosesBatch) => self.chooses.push(event.time),
+            Some(RequestCode::RunsBatch) => self.runs.push(event.time),
             None => {}
         }
     }
 
     fn finish(self) -> RequestWaits {
-        RequestWaits::new(self.takes, self.blocks)
+        RequestWaits::new(self.takes, self.blocks).with_loops(self.chooses, &self.runs)
     }
 }
 

@@ -8,6 +8,7 @@ use super::cause::{Cause, CauseId};
 use super::sections::{CriticalPathRow, CriticalPathRows, PathKind, ReplayTrust, WhatIf, WhatIfRow};
 use crate::analysis::section::{Ms, Sections, TypedSection};
 use crate::analysis::structure::stages::Stage;
+use crate::analysis::structure::step_budget::StepBudget;
 use crate::analysis::structure::steps::{StepRow, Steps};
 use crate::analysis::unit::Unit;
 
@@ -32,7 +33,7 @@ pub(crate) struct Costs {
     pub(crate) first_uses_ms: f64,
     /// Without steps: the time that a share of the window stands for.
     pub(crate) whole_ms: f64,
-    /// The time of the steps of each stage.
+    /// The time of the whole steps of each stage on one device: of those that reach the next one.
     stages: Vec<(Stage, f64)>,
 }
 
@@ -41,7 +42,7 @@ pub(crate) struct Costs {
 pub(crate) struct Saving {
     /// The id of its row in `what_if`.
     pub(crate) id: CauseId,
-    /// In all steps, at least and at most.
+    /// In all whole steps, at least and at most.
     pub(crate) low_ms: f64,
     pub(crate) high_ms: f64,
     /// The median step of the main stage without the cause, at least and at most.
@@ -151,25 +152,24 @@ impl Costs {
         let mut path = CriticalPathRows::rows(sections);
         let main = path.first()?.stage;
         path.retain(|row| row.stage == main);
-        let path_ms: f64 = path.iter().map(|row| row.per_step_ms.0).sum();
         path.retain(|row| row.kind != PathKind::BeforeFirstOp);
+        let path_ms: f64 = path.iter().map(|row| row.per_step_ms.0).sum();
         let (has_steps, window_ms) = (trust.steps > 0, trust.window_ms.0);
         let devices = Steps::figures(sections).map_or(1, |figures| figures.devices.max(1)) as f64;
         let steps = Steps::rows(sections);
+        let whole = StepBudget::rows(sections);
+        let whole_ms = |stage| whole.iter().find(|row| row.stage == stage).map(|row| row.mean_ms.0 * row.steps as f64);
+        let all_ms = |row: &StepRow| whole_ms(row.stage).unwrap_or(row.total_ns.0 as f64 / 1e6) / devices;
         // Nothing is saved of a step of which nothing is known.
         let lost_ms = |row: &StepRow, ms: f64| if row.stage == main { trust.lost_records_ms.0.min(ms) } else { 0.0 };
         let own_ms = |row: &StepRow, ms: f64| ms - lost_ms(row, ms);
-        let stages: Vec<(Stage, f64)> =
-            steps.iter().map(|row| (row.stage, own_ms(row, row.total_ns.0 as f64 / 1e6 / devices))).collect();
+        let stages: Vec<(Stage, f64)> = steps.iter().map(|row| (row.stage, own_ms(row, all_ms(row)))).collect();
         let is_whole = !has_steps && !trust.is_part;
-        let steps_of_main = steps_of(&what_if.rows, main).unwrap_or(trust.steps.max(1) as f64);
         // No figure of steps or of the capture has the time before the first op.
-        let before_ms = trust.before_first_op_ms.0;
-        let before_of_step_ms = if trust.first_stage == main { before_ms / steps_of_main } else { 0.0 };
-        let window_ms = window_ms - before_ms;
+        let window_ms = window_ms - trust.before_first_op_ms.0;
         let beyond_ms = unit.ms - window_ms;
         Some(Self {
-            step_ms: median_of_window(&what_if.rows, main).unwrap_or(path_ms - before_of_step_ms),
+            step_ms: median_of_window(&what_if.rows, main).unwrap_or(path_ms),
             rows: what_if.rows,
             path,
             main,
@@ -192,18 +192,16 @@ impl Costs {
         let mut saving =
             Saving { id: id.clone(), low_ms: 0.0, high_ms: 0.0, step_ms, alone_step_ms: None, alone_ms: None };
         for row in self.rows.iter().filter(|row| row.id == *id) {
-            let scale = self.stage_ms(row.stage) / window_of(row);
-            let saved = |ms: Ms| scale * ms.0;
-            saving.high_ms += saved(row.saving_high_ms);
-            saving.low_ms += saved(row.saving_low_ms);
-            saving.alone_ms = row.only_this_rank_ms.map(|alone| saving.alone_ms.unwrap_or(0.0) + saved(alone));
+            let [low_ms, high_ms] = shares_of(row).map(|share| share * self.stage_ms(row.stage));
+            saving.high_ms += high_ms;
+            saving.low_ms += low_ms;
+            saving.alone_ms =
+                row.only_this_rank_ms.map(|alone| saving.alone_ms.unwrap_or(0.0) + part_alone(row, alone) * low_ms);
             if row.stage == self.main {
                 let without = |saved: Ms| (self.step_ms - saved.0).max(0.0);
                 saving.step_ms = [row.median_saves_high_ms, row.median_saves_low_ms].map(without);
-                // The other ranks allow the same part of what is saved in each step.
-                let part = |alone: Ms| if row.saving_low_ms.0 > 0.0 { alone.0 / row.saving_low_ms.0 } else { 0.0 };
                 saving.alone_step_ms =
-                    row.only_this_rank_ms.map(|alone| without(Ms(part(alone) * row.median_saves_low_ms.0)));
+                    row.only_this_rank_ms.map(|alone| without(Ms(part_alone(row, alone) * row.median_saves_low_ms.0)));
             }
         }
         saving
@@ -247,13 +245,22 @@ impl Costs {
         Some(Saving { low_ms: saving.high_ms, step_ms: [least_ms; 2], ..saving })
     }
 
-    /// The cause of host, communication and GPU work without which the step is shortest: by the middle of what is saved at least and at
-    /// most. Of equal ones the last.
+    /// The cause of host, communication and GPU work without which the median step is shortest: by the middle of what is saved at least
+    /// and at most. Of equal ones the last.
     pub(crate) fn lead(&self) -> Cause {
-        let saved = [Cause::Host, Cause::Communication, Cause::GpuWork].map(|cause| (cause, self.share_saved(cause)));
-        let middle = |[least, most]: [f64; 2]| least + most;
-        let costliest = saved.into_iter().max_by(|(_, a), (_, b)| middle(*a).total_cmp(&middle(*b)));
-        costliest.map_or(Cause::GpuWork, |(cause, _)| cause)
+        lead_by(|cause| self.share_saved(cause))
+    }
+
+    /// The same of the mean step. A few long steps can have another cause than the usual one.
+    pub(crate) fn lead_of_mean(&self) -> Cause {
+        lead_by(|cause| self.share_saved_of_mean(cause))
+    }
+
+    /// The part of the mean step of the main stage that is saved, at least and at most.
+    pub(crate) fn share_saved_of_mean(&self, cause: Cause) -> [f64; 2] {
+        let id = CauseId::from(cause);
+        let row = self.rows.iter().find(|row| row.id == id && row.stage == self.main);
+        row.map_or([0.0; 2], shares_of)
     }
 
     /// The time in which the host is known to wait on the critical path, in all steps of the main stage.
@@ -306,28 +313,33 @@ impl Costs {
     }
 }
 
+fn lead_by(share_saved: impl Fn(Cause) -> [f64; 2]) -> Cause {
+    let middle = |cause: Cause| share_saved(cause).iter().sum::<f64>();
+    let causes = [Cause::Host, Cause::Communication, Cause::GpuWork].into_iter();
+    causes.max_by(|a, b| middle(*a).total_cmp(&middle(*b))).unwrap_or(Cause::GpuWork)
+}
+
 fn median_of(steps: &[StepRow], stage: Stage) -> Option<f64> {
     let row = steps.iter().find(|row| row.stage == stage)?;
     Some(row.median_ns?.0 / 1e6).filter(|ms| *ms > 0.0)
 }
 
-/// The replayed time of the stage of a row.
-fn window_of(row: &WhatIfRow) -> f64 {
-    let share = row.share_high_pct.0 / 100.0;
-    let ms = if share > 0.0 { row.saving_high_ms.0 / share } else { 0.0 };
-    ms.max(f64::MIN_POSITIVE)
+/// The part of the mean step of its stage that a row saves, at least and at most.
+fn shares_of(row: &WhatIfRow) -> [f64; 2] {
+    let high = row.share_high_pct.0 / 100.0;
+    let of_high = if row.per_step_high_ms.0 > 0.0 { row.per_step_low_ms.0 / row.per_step_high_ms.0 } else { 0.0 };
+    [of_high * high, high]
+}
+
+/// The part of what a row saves for certain that is saved if only this rank changes: the same in each step.
+fn part_alone(row: &WhatIfRow, alone: Ms) -> f64 {
+    if row.saving_low_ms.0 > 0.0 { alone.0 / row.saving_low_ms.0 } else { 0.0 }
 }
 
 /// The median step of a stage in the replayed window.
 fn median_of_window(rows: &[WhatIfRow], stage: Stage) -> Option<f64> {
     let row = rows.iter().find(|row| row.stage == stage)?;
     Some(row.median_step_ms.0).filter(|ms| *ms > 0.0)
-}
-
-/// The replayed steps of a stage: the ratio of what a row saves in all of them and in one.
-fn steps_of(rows: &[WhatIfRow], stage: Stage) -> Option<f64> {
-    let row = rows.iter().find(|row| row.stage == stage && row.per_step_high_ms.0 > 0.0)?;
-    Some(row.saving_high_ms.0 / row.per_step_high_ms.0)
 }
 
 /// Whether the trace names the code or the kernel of a part of the path.

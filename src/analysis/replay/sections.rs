@@ -178,7 +178,7 @@ pub(crate) fn replay_sections(context: &Context) -> ReplaySections {
             replay,
             changes: &changes,
             is_host_open: is_host_open(&changes),
-            counts: steps_that_count(context, replay),
+            recorded: recorded_steps(context, replay),
         };
         ReplaySections { path: show.path(), what_if: show.what_if(), trust: show.trust() }
     });
@@ -207,13 +207,13 @@ struct Show<'a> {
     /// What costs most depends on whether the host works or waits where the trace does not say which.
     is_host_open: bool,
     /// By step of the window: its times count. Those of a step with lost records do not, if other steps have none.
-    counts: Vec<bool>,
+    recorded: Vec<bool>,
 }
 
 /// The changes of the context that this trace has.
 #[cfg(not(target_arch = "wasm32"))]
 pub(super) fn asked_changes(context: &Context, replay: &Replay, changes: &Changes) -> Vec<Change> {
-    Show { context, replay, changes, is_host_open: false, counts: Vec::new() }.asked(changes).0
+    Show { context, replay, changes, is_host_open: false, recorded: Vec::new() }.asked(changes).0
 }
 
 /// Whether another cause costs most if the host waits where the trace does not say what it does.
@@ -240,7 +240,7 @@ fn is_host_open(changes: &Changes) -> bool {
 
 /// By step of the window, whether its times count. The GPU worked in the steps with lost records for an unknown time, so nothing of them
 /// is known; if all steps are such, all count.
-fn steps_that_count(context: &Context, replay: &Replay) -> Vec<bool> {
+fn recorded_steps(context: &Context, replay: &Replay) -> Vec<bool> {
     let unseen = context.survey().idle.iter().flat_map(|device| device.unseen.iter().copied());
     let mut unseen: Vec<(Ns, Ns)> = unseen.collect();
     unseen.sort_unstable();
@@ -256,17 +256,19 @@ fn steps_that_count(context: &Context, replay: &Replay) -> Vec<bool> {
         let before = unseen.partition_point(|(from, _)| *from < end);
         before.checked_sub(1).and_then(|last| ends.get(last)).is_none_or(|last| *last <= start)
     };
-    let counts: Vec<bool> = replay.steady.steps.iter().map(|step| is_whole(step.start, step.end)).collect();
-    if counts.contains(&true) { counts } else { vec![true; counts.len()] }
+    let recorded: Vec<bool> = replay.steady.steps.iter().map(|step| is_whole(step.start, step.end)).collect();
+    if recorded.contains(&true) { recorded } else { vec![true; recorded.len()] }
 }
 
 /// The steps of a stage in the window.
 #[derive(Debug, Clone, Copy, Default)]
 struct OfStage {
-    steps: u64,
     time: Ns,
     /// The part of the time that is before the first op and belongs to no step.
     before_first_op: Ns,
+    /// The steps that figures of one step are of; see [`Show::counts`].
+    counted: u64,
+    counted_time: Ns,
 }
 
 const SOURCE: &str = "the dependency graph of calls and GPU ops, replayed";
@@ -276,14 +278,18 @@ impl Show<'_> {
     fn stages(&self) -> Vec<(Stage, OfStage)> {
         let steady = &self.replay.steady;
         let mut stages: VecMap<Stage, OfStage> = VecMap::new();
-        for (_, step) in steady.steps.iter().enumerate().filter(|(index, _)| self.counts(*index)) {
+        for (index, step) in steady.steps.iter().enumerate().filter(|(index, _)| self.is_recorded(*index)) {
             stages.update(step.stage, OfStage::default(), |stage| {
-                stage.steps += 1;
-                stage.time += step.end.since(step.start);
+                let time = step.end.since(step.start);
+                stage.time += time;
+                if self.counts(index) {
+                    stage.counted += 1;
+                    stage.counted_time += time;
+                }
             });
         }
         let lead = before_first_op(self.replay.parts.recorded, steady);
-        if let Some(first) = steady.steps.first().filter(|_| self.counts(0)) {
+        if let Some(first) = steady.steps.first().filter(|_| self.is_recorded(0)) {
             stages.update(first.stage, OfStage::default(), |stage| stage.before_first_op = lead);
         }
         let mut stages = stages.into_vec();
@@ -291,26 +297,34 @@ impl Show<'_> {
         stages.retain(|(_, of_stage)| of_stage.time > Ns::ZERO);
         if stages.is_empty() {
             let time = steady.end.since(steady.start);
-            stages.push((Stage::All, OfStage { steps: 1, time, before_first_op: lead }));
+            let of_stage = OfStage { time, before_first_op: lead, counted: 1, counted_time: time };
+            stages.push((Stage::All, of_stage));
         }
         ordering::sort_by_key(&mut stages, |(stage, of_stage)| (std::cmp::Reverse(of_stage.time), *stage));
         stages
     }
 
-    /// Whether the times of a step count; those of a window without steps do.
+    /// Whether all of a step is recorded, so that its times count; those of a window without steps do.
+    fn is_recorded(&self, step: usize) -> bool {
+        self.recorded.get(step) != Some(&false)
+    }
+
+    /// Whether figures of one step are of this step too. The first step of the window is not like the others: the host time before its
+    /// first op is cut off, and what a replay changes before the window begins stays. It counts only if its stage has no other.
     fn counts(&self, step: usize) -> bool {
-        self.counts.get(step) != Some(&false)
+        let is_other = |other: usize| self.is_recorded(other) && self.stage_of(other) == self.stage_of(step);
+        self.is_recorded(step) && (step > 0 || !(1..self.replay.steady.steps.len()).any(is_other))
     }
 
     fn stage_of(&self, step: usize) -> Stage {
         self.replay.steady.steps.get(step).map_or(Stage::All, |step| step.stage)
     }
 
-    /// The parts of the path in a stage, the largest first.
-    fn parts(&self, stage: Stage) -> Vec<(PathPart, Ns)> {
+    /// The parts of the path in some steps of a stage, the largest first.
+    fn parts(&self, stage: Stage, is_of: impl Fn(usize) -> bool) -> Vec<(PathPart, Ns)> {
         let mut sums: VecMap<PathPart, Ns> = VecMap::new();
         for ((step, part), time) in &self.replay.path.parts {
-            if self.stage_of(*step) == stage && self.counts(*step) {
+            if self.stage_of(*step) == stage && self.is_recorded(*step) && is_of(*step) {
                 sums.update(*part, Ns::ZERO, |sum| *sum += *time);
             }
         }
@@ -325,7 +339,7 @@ impl Show<'_> {
             rows.extend(self.rows_of_stage(stage, of_stage));
         }
         CriticalPathRows::answer(SOURCE)
-            .limit("The path is the chain of dependencies that decides how long the window takes. Its parts add up to the mean step.")
+            .limit("The path is the chain of dependencies that decides how long the window takes. Its parts add up to the mean step, without the first step if its stage has others.")
             .with_rows(rows)
     }
 
@@ -334,7 +348,7 @@ impl Show<'_> {
         let mut named: Vec<(CriticalPathRow, Ns)> = Vec::new();
         let mut index: std::collections::HashMap<(PathKind, String, Option<u64>), usize> =
             std::collections::HashMap::new();
-        for (part, time) in self.parts(stage) {
+        for (part, time) in self.parts(stage, |step| self.counts(step)) {
             let row = self.row(part);
             let key = (row.kind, format!("{}\0{}", row.file, row.name), row.line);
             let at = *index.entry(key).or_insert(named.len());
@@ -347,8 +361,8 @@ impl Show<'_> {
         let named = fold_small(named);
         let finish = |(row, time): (CriticalPathRow, Ns)| CriticalPathRow {
             stage,
-            per_step_ms: per_step(time, of_stage.steps),
-            share_pct: Pct::of(time, of_stage.time),
+            per_step_ms: per_step(time, of_stage.counted),
+            share_pct: Pct::of(time, of_stage.counted_time),
             ..row
         };
         named.into_iter().map(finish).collect()
@@ -414,7 +428,7 @@ impl Show<'_> {
         let mut rows = Vec::new();
         let steady = &self.replay.steady;
         let least = Ns((MIN_PART * steady.end.since(steady.start).0 as f64) as i64);
-        let parts = self.parts(main).into_iter().filter(|(_, time)| *time >= least);
+        let parts = self.parts(main, |_| true).into_iter().filter(|(_, time)| *time >= least);
         let mut candidates = changes.candidates(&parts.collect::<Vec<_>>());
         if self.replay.steady.kind == WindowKind::ColdStart {
             candidates.retain(|change| *change == Change::WarmedUp);
@@ -448,6 +462,7 @@ impl Show<'_> {
         }
         let mut answer = WhatIf::answer(SOURCE)
             .limit("Savings overlap and must not be added. The lower figure keeps long delays without a known cause where they were; the higher one moves them.")
+            .limit("Figures of one step leave out the first step of the window, if its stage has others: the host time before it is not in the window.")
             .limit("Times of kernels are those of the trace: sharing of memory bandwidth, clocks and other shapes are not predicted.");
         for id in unknown {
             answer = answer.limit(sentences::nothing_to_change(&id.to_string()));
@@ -476,13 +491,21 @@ impl Show<'_> {
 
     fn what_if_row(&self, words: Words, saving: &Saving, stage: Stage, of: OfStage) -> WhatIfRow {
         let measured = of.time.since(of.before_first_op);
+        let lengths = self.lengths_of(stage, of);
+        let counted = lengths.iter().fold(Ns::ZERO, |sum, (_, length)| sum + *length);
         let sum = |savings: &[Ns]| {
             let of_stage =
-                savings.iter().enumerate().filter(|(step, _)| self.stage_of(*step) == stage && self.counts(*step));
+                savings.iter().enumerate().filter(|(step, _)| self.stage_of(*step) == stage && self.is_recorded(*step));
             of_stage.fold(Ns::ZERO, |sum, (_, saved)| sum + *saved).max(Ns::ZERO).min(measured)
+        };
+        let sum_of_counted = |savings: &[Ns]| {
+            let saved = lengths.iter().filter_map(|(step, _)| savings.get(*step));
+            saved.fold(Ns::ZERO, |sum, saved| sum + *saved).max(Ns::ZERO).min(counted)
         };
         let high = sum(&saving.high);
         let low = sum(&saving.low).min(high);
+        let high_counted = sum_of_counted(&saving.high);
+        let low_counted = sum_of_counted(&saving.low).min(high_counted);
         let is_exact = high.since(low).0 as f64 <= 0.05 * measured.0 as f64;
         let confidence = match self.abstains() {
             Some(_) => Confidence::Low,
@@ -491,7 +514,6 @@ impl Show<'_> {
             None if self.changes.has_open_events => Confidence::Low,
             None => Confidence::Medium,
         };
-        let lengths = self.lengths_of(stage, of);
         let median_step = median_of_steps(lengths.iter().map(|(_, length)| *length));
         let median_saves = |savings: &[Ns]| {
             let left =
@@ -507,12 +529,12 @@ impl Show<'_> {
             saving_low_ms: low.into(),
             saving_high_ms: high.into(),
             only_this_rank_ms: saving.only_this_rank.as_ref().map(|alone| sum(alone).min(low).into()),
-            per_step_low_ms: per_step(low, of.steps),
-            per_step_high_ms: per_step(high, of.steps),
+            per_step_low_ms: per_step(low_counted, of.counted),
+            per_step_high_ms: per_step(high_counted, of.counted),
             median_step_ms: median_step.into(),
             median_saves_low_ms: median_saves(&saving.low).min(median_high).into(),
             median_saves_high_ms: median_high.into(),
-            share_high_pct: Pct::of(high, measured),
+            share_high_pct: Pct::of(high_counted, counted),
             basis: words.basis.into_owned(),
             confidence,
         }
@@ -524,7 +546,8 @@ impl Show<'_> {
         launches.graphs + launches.kernels > 0
     }
 
-    /// The steps of a stage in the window with their lengths; the window without steps. The time before the first op belongs to no step.
+    /// The steps of a stage in the window that count, with their lengths; the window without steps. The time before the first op belongs to
+    /// no step.
     fn lengths_of(&self, stage: Stage, of: OfStage) -> Vec<(usize, Ns)> {
         let steps = &self.replay.steady.steps;
         if steps.is_empty() {
@@ -714,7 +737,7 @@ impl Show<'_> {
     /// The part of the window in which the busiest device executed work that the trace does not contain, or may have.
     fn unrecorded_share(&self) -> f64 {
         // A step that counts has no such time, if there are others.
-        if self.counts.contains(&false) {
+        if self.recorded.contains(&false) {
             return 0.0;
         }
         let steady = &self.replay.steady;
@@ -734,7 +757,7 @@ impl Show<'_> {
         sorted.into_iter().for_each(|interval| add_interval(&mut of_before, interval));
         let of_before = PrefixSums::of(&of_before);
         let steps = self.replay.steady.steps.iter().enumerate();
-        let lost = steps.filter(|(index, step)| step.stage == stage && !self.counts(*index));
+        let lost = steps.filter(|(index, step)| step.stage == stage && !self.is_recorded(*index));
         lost.fold(Ns::ZERO, |sum, (_, step)| {
             sum + step.end.since(step.start).since(of_before.between(step.start, step.end))
         })
@@ -743,7 +766,7 @@ impl Show<'_> {
     /// The time of the steps that count; of the window without steps.
     fn counted_time(&self) -> Ns {
         let steady = &self.replay.steady;
-        let steps = steady.steps.iter().enumerate().filter(|(index, _)| self.counts(*index));
+        let steps = steady.steps.iter().enumerate().filter(|(index, _)| self.is_recorded(*index));
         let time = steps.fold(Ns::ZERO, |sum, (_, step)| sum + step.end.since(step.start));
         if steady.steps.is_empty() { steady.end.since(steady.start) } else { time }
     }
@@ -759,7 +782,7 @@ impl Show<'_> {
 
     fn abstains(&self) -> Option<(Abstains, String)> {
         let (replay, steady) = (self.replay, &self.replay.steady);
-        let undecided = replay.path.parts.iter().filter(|((step, part), _)| part.is_undecided() && self.counts(*step));
+        let undecided = replay.path.parts.iter().filter(|((step, part), _)| part.is_undecided() && self.is_recorded(*step));
         let undecided = undecided.fold(Ns::ZERO, |sum, (_, time)| sum + *time);
         let undecided = undecided.0 as f64 / self.counted_time().0.max(1) as f64;
         if replay.linked() < MIN_LINKED {

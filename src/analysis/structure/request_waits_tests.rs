@@ -33,7 +33,7 @@ fn time_without_requests_belongs_to_no_step_and_is_no_late_launch() {
     assert!((100.0..105.0).contains(&longest_us), "{longest_us}");
     assert_eq!(rows_of(&run.sections["gpu_idle"], &["no_requests_ms"]), ["9.998"]);
     assert!(
-        run.verdict.text.contains("; the server had no request for 10.0 ms, 91.1 % of the capture"),
+        run.verdict.text.contains("; the server had no batch to run for 10.0 ms, 91.1 % of the capture"),
         "{}",
         run.verdict.text
     );
@@ -44,6 +44,6 @@ fn other_code_of_the_engine_and_other_waits_are_no_time_without_requests() {
     for (function, inner) in [("vllm/v1/engine/core.py(320): step", ACQUIRE), (QUEUE, "<built-in method len>")] {
         let run = bursts(function, inner);
         assert_eq!(rows_of(&run.sections["gpu_idle"], &["no_requests_ms"]), ["0"], "{function} {inner}");
-        assert!(!run.verdict.text.contains("no request"), "{}", run.verdict.text);
+        assert!(!run.verdict.text.contains("no batch to run"), "{}", run.verdict.text);
     }
 }

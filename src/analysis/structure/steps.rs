@@ -34,6 +34,8 @@ section! {
         p10_ns: Option<MeanNs> = "p10",
         p90_ns: Option<MeanNs> = "p90",
         max_ns: Option<Ns>,
+        long_steps: usize = "Longer than twice the median",
+        long_ns: Ns = "Time of those",
         total_ns: Ns,
         mean_interval_ns: Option<MeanNs>,
         stdev_interval_ns: Option<MeanNs> = "Interval deviation",
@@ -213,6 +215,8 @@ impl OfStage {
         let part = |part: fn(&MeasuredStep) -> Ns| {
             if time > Ns::ZERO { at(&sorted(&self.steps, part), 50) } else { None }
         };
+        let median = at(&times, 50).map_or(f64::INFINITY, |MeanNs(median)| median);
+        let long = || self.steps.iter().filter(|step| step.time.0 as f64 > LONG * median);
         let intervals = if self.intervals.count > 0.0 { self.intervals } else { self.last_times };
         let [found_by, confidence] = evidence(form).map(str::to_owned);
         StepRow {
@@ -228,6 +232,8 @@ impl OfStage {
             p10_ns: percentile(10),
             p90_ns: percentile(90),
             max_ns: self.steps.iter().map(|step| step.time).max(),
+            long_steps: long().count(),
+            long_ns: long().fold(Ns::ZERO, |sum, step| sum + step.time),
             total_ns: self.steps.iter().fold(Ns::ZERO, |sum, step| sum + step.time),
             mean_interval_ns: intervals.value().map(MeanNs),
             stdev_interval_ns: intervals.deviation().map(MeanNs),
@@ -237,6 +243,9 @@ impl OfStage {
         }
     }
 }
+
+/// A step that takes this many times the median is long.
+const LONG: f64 = 2.0;
 
 /// A part of the time of the representative steps, sorted.
 fn sorted(steps: &[MeasuredStep], part: fn(&MeasuredStep) -> Ns) -> Vec<i64> {

@@ -49,6 +49,7 @@ fn is_said(row: &FindingRow, bound: Bound) -> bool {
         | Bound::Overlap
         | Bound::Waiting
         | Bound::Delays
+        | Bound::Uneven
         | Bound::UnknownIdle
         | Bound::Nothing
         | Bound::ShiftedDurations

@@ -22,6 +22,8 @@ pub(super) enum Bound {
     Waiting,
     /// Delays between host and GPU.
     Delays,
+    /// The usual step and the mean step are bound by different causes: a few long steps have a cause of their own.
+    Uneven,
     /// Idle time without a known cause.
     UnknownIdle,
     /// The GPU idles while code is compiled.
@@ -104,6 +106,7 @@ impl Bound {
             PathGroup::Waiting => Self::Waiting,
             PathGroup::Delays => Self::Delays,
             _ => match costs.lead() {
+                lead if lead != costs.lead_of_mean() => Self::Uneven,
                 Cause::Host => Self::Host,
                 Cause::Communication => Self::Communication,
                 _ => Self::Compute,

@@ -13,6 +13,10 @@ use crate::words::verdict::path as words;
 const MAX_PARTS: usize = 4;
 /// Smaller parts are left out.
 const MIN_PART: f64 = 0.02;
+/// Host and GPU are about equally fast if what is saved without each differs by at most this part of a step.
+const MAX_DIFFERENCE: f64 = 0.1;
+/// What is saved of the mean step is told if it differs by this part from what is saved of the median step.
+const MIN_MEAN_DIFFERENCE: f64 = 0.05;
 
 /// `; bound by the host, without which a step is 53.2 % shorter: the critical path is 61.3 % host and 38.7 % GPU work`.
 pub(super) fn path(subject: &Subject, costs: &Costs, bound: Bound, text: &mut Sentences) {
@@ -22,14 +26,40 @@ pub(super) fn path(subject: &Subject, costs: &Costs, bound: Bound, text: &mut Se
         stage: costs.has_several_stages().then(|| costs.main.label()),
         is_step: costs.has_steps,
     };
-    let words = if bound == Bound::Compute && host_leads(costs) {
-        let [without_host, without_gpu] =
-            [Cause::Host, Cause::GpuWork].map(|cause| Fraction(costs.share_saved(cause)[1]));
-        words::equally_fast(path, without_host, without_gpu)
-    } else {
-        words::parts(path, bound_of_path(subject, costs, bound), &parts(costs))
+    let words = match bound {
+        Bound::Uneven => uneven(path, costs),
+        Bound::Compute if host_leads(costs) => host_and_gpu(path, costs),
+        _ => words::parts(path, bound_of_path(subject, costs, bound), &parts(costs)),
     };
     text.push(words, Some((CriticalPathRows::SPEC.name, None)));
+}
+
+/// What is saved at most without host and GPU work, which are on the path by turns.
+fn host_and_gpu(path: words::Path, costs: &Costs) -> String {
+    let causes = [Cause::Host, Cause::GpuWork];
+    let [without_host, without_gpu] = causes.map(|cause| most(costs.share_saved(cause)));
+    let is_equal = [Costs::share_saved, Costs::share_saved_of_mean].into_iter().all(|share_saved| {
+        let [host, gpu] = causes.map(|cause| most(share_saved(costs, cause)).0);
+        (host - gpu).abs() <= MAX_DIFFERENCE
+    });
+    words::host_and_gpu(path, without_host, without_gpu, is_equal)
+}
+
+/// The same of the causes that bound the median and the mean step, for both.
+fn uneven(path: words::Path, costs: &Costs) -> String {
+    let causes = [costs.lead(), costs.lead_of_mean()];
+    let names = causes.map(|cause| match cause {
+        Cause::Host => words::Without::Host,
+        Cause::Communication => words::Without::Communication,
+        _ => words::Without::GpuWork,
+    });
+    let median = causes.map(|cause| most(costs.share_saved(cause)));
+    let mean = causes.map(|cause| most(costs.share_saved_of_mean(cause)));
+    words::uneven(path, names, median, mean)
+}
+
+fn most([_, most]: [f64; 2]) -> Fraction {
+    Fraction(most)
 }
 
 fn bound_of_path(subject: &Subject, costs: &Costs, bound: Bound) -> Option<words::BoundOfPath> {
@@ -72,9 +102,15 @@ fn host_leads(costs: &Costs) -> bool {
 
 /// What is saved without a cause; a range if the trace leaves it open.
 fn shorter(costs: &Costs, cause: Cause) -> words::Shorter {
-    let [least, most] = costs.share_saved(cause);
+    let (median, mean) = (costs.share_saved(cause), costs.share_saved_of_mean(cause));
+    let middle = |[least, most]: [f64; 2]| (least + most) / 2.0;
+    let differs = (middle(median) - middle(mean)).abs() >= MIN_MEAN_DIFFERENCE;
+    words::Shorter { median: range(median), mean: differs.then(|| range(mean)) }
+}
+
+fn range([least, most]: [f64; 2]) -> words::Range {
     match most - least < MIN_PART {
-        true => words::Shorter::By(Fraction(least)),
-        false => words::Shorter::Between(Fraction(least), Fraction(most)),
+        true => words::Range::Exactly(Fraction(least)),
+        false => words::Range::Between(Fraction(least), Fraction(most)),
     }
 }

@@ -30,6 +30,7 @@ pub(super) fn cost(row: &FindingRow, unit: Unit, has_first_uses: bool) -> String
     let is_open = row
         .proven_ms
         .is_some_and(|proven| proven.0 <= 0.0 || row.share_pct.0 / 100.0 * (1.0 - proven.0 / cost) >= MIN_OPEN);
+    let unit = if row.id.is_of_whole_steps(row.what_if.is_some()) { unit.whole() } else { unit };
     words::cost(words::Cost {
         time: unit.per_step(cost).map_or(words::CostTime::InAll(Ms(cost)), |ms| words::CostTime::PerStep(Ms(ms))),
         share: (unit.ms > 0.0).then(|| row.share_pct.into()),

@@ -88,12 +88,20 @@ fn stage_steps(row: &StepRow, place: words::Place, thresholds: &VerdictThreshold
     // The other figures are mostly about one long step, such as a start.
     let longest_ns = row.max_ns.unwrap_or_default();
     let is_long = row.steps > 2 && longest_ns.0 as f64 > thresholds.min_longest_step_share * row.total_ns.0 as f64;
+    let long_share = row.long_ns.0 as f64 / row.total_ns.0.max(1) as f64;
+    let long =
+        (row.long_steps > 0 && !is_long && long_share >= thresholds.min_long_steps_share).then(|| words::LongSteps {
+            count: row.long_steps as u64,
+            mean: Ms(row.long_ns.0 as f64 / 1e6 / row.long_steps as f64),
+            share: Fraction(long_share),
+        });
     let positive = |mean: Option<f64>| mean.filter(|mean| *mean > 0.0);
     words::StageSteps {
         stage: row.stage.label(),
         place,
         count: row.steps as u64,
         median: row.median_ns.unwrap_or_default().into(),
+        long,
         longest: is_long.then(|| longest_ns.into()),
         mean_batch: positive(row.batch),
         mean_tokens: positive(row.tokens).filter(|tokens| row.batch != Some(*tokens)),

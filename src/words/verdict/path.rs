@@ -35,19 +35,53 @@ pub(crate) enum BoundOfPath {
     Communication(Shorter),
 }
 
-/// How much shorter a step is, as far as the trace decides it.
+/// How much shorter a step is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Shorter {
-    By(Fraction),
-    Between(Fraction, Fraction),
+pub(crate) struct Shorter {
+    pub(crate) median: Range,
+    /// The mean step, if it says something else than the median one.
+    pub(crate) mean: Option<Range>,
 }
 
 impl Shorter {
+    /// `53.2 % shorter`, or `20.1 % shorter (the mean step 53.2 %)`
+    fn words(self) -> String {
+        let mean = or_nothing(self.mean, |mean| format!(" (the mean step {})", mean.words()));
+        format!("{} shorter{mean}", self.median.words())
+    }
+}
+
+/// A share, as far as the trace decides it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Range {
+    Exactly(Fraction),
+    Between(Fraction, Fraction),
+}
+
+impl Range {
     /// `53.2 %`, or `40.1 to 53.2 %`
     fn words(self) -> String {
         match self {
-            Self::By(share) => percent_1(share),
+            Self::Exactly(share) => percent_1(share),
             Self::Between(least, most) => percents_1(least, most),
+        }
+    }
+}
+
+/// What takes no time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Without {
+    Host,
+    Communication,
+    GpuWork,
+}
+
+impl Without {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Host => "the host",
+            Self::Communication => "communication",
+            Self::GpuWork => "GPU work",
         }
     }
 }
@@ -65,10 +99,11 @@ pub(crate) fn parts(path: Path, bound: Option<BoundOfPath>, parts: &[(&str, Frac
 }
 
 /// Host and GPU are on the path by turns, so that the parts of the path say little: what is saved at most without each.
-pub(crate) fn equally_fast(path: Path, without_host: Fraction, without_gpu: Fraction) -> String {
+pub(crate) fn host_and_gpu(path: Path, without_host: Fraction, without_gpu: Fraction, is_equal: bool) -> String {
     format!(
-        "; {}host and GPU are about equally fast: {}{} is at most {} shorter without GPU work, and at most {} without the host",
+        "; {}{}{}{} is at most {} shorter without GPU work, and at most {} without the host",
         or_nothing(path.first_uses, first_uses),
+        if is_equal { "host and GPU are about equally fast: " } else { "" },
         work(path),
         of_stage(path),
         percent_1(without_gpu),
@@ -76,26 +111,39 @@ pub(crate) fn equally_fast(path: Path, without_host: Fraction, without_gpu: Frac
     )
 }
 
+/// A few long steps have another cause than the usual one: what is saved at most without each of both, of the median step and of the mean
+/// step.
+pub(crate) fn uneven(path: Path, causes: [Without; 2], median: [Fraction; 2], mean: [Fraction; 2]) -> String {
+    let [[a, b], [mean_a, mean_b]] = [median, mean].map(|shares| shares.map(percent_1));
+    let [without_a, without_b] = causes.map(Without::words);
+    format!(
+        "; {}the median step{} is at most {a} shorter without {without_a} and at most {b} without {without_b}, the mean step at most \
+         {mean_a} and {mean_b}",
+        or_nothing(path.first_uses, first_uses),
+        of_stage(path),
+    )
+}
+
 fn bound_by(bound: BoundOfPath, path: Path) -> String {
     let what = work(path);
     match bound {
         BoundOfPath::InflatedHost(shorter) => format!(
-            "without the host, whose time a short capture with Python stacks inflates, {what} is {} shorter: ",
+            "without the host, whose time a short capture with Python stacks inflates, {what} is {}: ",
             shorter.words()
         ),
         BoundOfPath::HostOfOneRank(shorter, alone) => format!(
-            "bound by the host: without it {what} is {} shorter if the other ranks change too{}: ",
+            "bound by the host: without it {what} is {} if the other ranks change too{}: ",
             shorter.words(),
             of_this_rank_alone(alone)
         ),
         BoundOfPath::Host(shorter) => {
-            format!("bound by the host, without which {what} is {} shorter: ", shorter.words())
+            format!("bound by the host, without which {what} is {}: ", shorter.words())
         }
         BoundOfPath::WaitingCommunication(shorter) => {
-            format!("without communication, which may wait for other ranks, {what} is {} shorter: ", shorter.words())
+            format!("without communication, which may wait for other ranks, {what} is {}: ", shorter.words())
         }
         BoundOfPath::Communication(shorter) => {
-            format!("bound by communication, without which {what} is {} shorter: ", shorter.words())
+            format!("bound by communication, without which {what} is {}: ", shorter.words())
         }
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn cause(bound: Bound, subject: &Subject, is_part: bool, text: &mut S
         Bound::ShiftedDurations => text.push(words::SHIFTED_DURATIONS, Some(("trust", None))),
         Bound::Unrecorded => text.push(words::unrecorded(times.share(times.unrecorded)), Some(("trust", None))),
         // The path has said it.
-        Bound::Waiting | Bound::Delays => {}
+        Bound::Waiting | Bound::Delays | Bound::Uneven => {}
         Bound::Communication => text.push(communication::alone(subject), Some(("nccl_ops", None))),
         Bound::Overlap => text.push(communication::overlap(subject), Some(("stream_overlap", None))),
         Bound::Compute => {
