@@ -11,7 +11,7 @@ use super::inference::layers::{LayerList, LayerRoleRow, LayerRoles, LayerRow, La
 use super::inference::model_words::{ModelWords, role_words};
 use super::inference::step_floor::StepFloorRow;
 use super::key_figures::is_almost_empty;
-use super::replay::costs::{Costs, PathGroup};
+use super::replay::costs::Costs;
 use super::results::{Run, VerdictClause};
 use super::section::{MeanNs, Ms, Pct, TypedSection, Us};
 use super::structure::step_budget::StepBudget;
@@ -241,7 +241,7 @@ fn host_words(run: &Run) -> Option<String> {
     let divisor = if is_per_step { steps } else { 1.0 };
     let place: String;
     let code = match Costs::of(&run.sections, StepUnit::of(&run.sections, &Signals::embedded().verdict)) {
-        Some(costs) => match costs.largest(PathGroup::Host) {
+        Some(costs) => match costs.largest_of_host() {
             Some(row) => {
                 place = Place { function: &row.name, file: &row.file, line: row.line }.words();
                 Some(words::HostCode::OnPath { place: &place, time: row.per_step_ms, is_per_step: costs.has_steps })

@@ -63,12 +63,13 @@ fn whole_steps(sections: &Sections, devices: f64) -> Option<(f64, u64)> {
     (steps >= 1.0 && ms > 0.0).then_some((ms, steps.floor() as u64))
 }
 
-/// Whether all steps are of one stage and their mean length is near the median. One long step, such as a start, makes the mean
-/// larger.
+/// Whether all steps are of one stage, their mean length is near the median, and no long steps, such as a start, hold a notable part of the
+/// time.
 fn has_typical_step(stages: &[StepRow], thresholds: &VerdictThresholds) -> bool {
     let [stage] = stages else { return false };
     let mean_ns = stage.total_ns.0 as f64 / stage.steps.max(1) as f64;
-    mean_ns <= thresholds.max_mean_to_median * stage.median_ns.unwrap_or_default().0
+    let has_long_steps = stage.long_ns.0 as f64 >= thresholds.min_long_steps_share * stage.total_ns.0.max(1) as f64;
+    !has_long_steps && mean_ns <= thresholds.max_mean_to_median * stage.median_ns.unwrap_or_default().0
 }
 
 #[cfg(test)]

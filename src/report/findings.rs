@@ -49,14 +49,14 @@ impl Finding<'_> {
     }
 }
 
-/// All findings, sorted by severity and then by cost.
+/// All findings, sorted by severity and then by the middle of what they cost, as in the table of each run.
 pub fn findings(report: &Report) -> Vec<Finding<'_>> {
     let labels = report.labels();
     let mut with_costs: Vec<(f64, Finding)> = Vec::new();
     for (run_index, (label, run)) in labels.iter().zip(&report.runs).enumerate() {
         let run_name = if labels.len() > 1 { label.as_str() } else { "" };
         let named = of_run(run).map(|finding| Finding { run: run_name.to_owned(), run_index, ..finding });
-        with_costs.extend(rows(run).iter().map(|row| FindingRow::read(row).cost_ms.0).zip(named));
+        with_costs.extend(rows(run).iter().map(|row| FindingRow::read(row).middle_ms()).zip(named));
     }
     ordering::sort_by(&mut with_costs, |(cost, finding), (other_cost, other)| {
         other.severity.cmp(&finding.severity).then(other_cost.total_cmp(cost))

@@ -159,7 +159,7 @@ fn between_gpu_work(situation: &Situation) -> Option<Finding> {
 /// What can be done about the code with most time on the critical path, if that is known; else about the work of the host.
 fn work_action(situation: &Situation, code: Option<&CodeOnPath>) -> String {
     let change = code.and_then(|code| code.change);
-    change.unwrap_or_else(|| words::work_action(situation.framework)).to_owned()
+    change.unwrap_or_else(|| words::work_action(situation.framework, situation.overlaps)).to_owned()
 }
 
 /// A few long pauses are not caused by slow launches.

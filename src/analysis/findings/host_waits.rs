@@ -50,6 +50,19 @@ mod tests {
     }
 
     #[test]
+    fn idle_time_after_a_call_in_which_the_host_waits_is_no_work_to_make_faster() {
+        let mut trace = training("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", 600);
+        // 5 us of a function of the program after each wait.
+        for start in (0..9).map(|step| step * 1_600) {
+            trace.frame("train.py(322): log", start + 1_595..start + 1_600);
+        }
+        let found = findings_of_code(&mut trace);
+        let row = found.rows.iter().find(|row| row.text("id") == "sync-drain").unwrap();
+        assert!(row.text("evidence").contains("most is a wait in enumerate(DataLoader)"), "{row:?}");
+        assert!(!row.text("action").contains("faster"), "{row:?}");
+    }
+
+    #[test]
     fn code_that_works_is_no_wait() {
         let found = findings_of_code(&mut training("aten::randperm", 600));
         assert!(found.rows.iter().all(|row| row.text("id") != "host-waits"), "{found:?}");

@@ -115,6 +115,9 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Finding
     ordering::sort_by_key(&mut findings, |finding| Reverse(severity(finding)));
     let row = |finding: Finding| {
         let replayed = or_nothing(finding.replayed().and_then(|saving| situation.replayed(saving)), words::replayed);
+        let idle = finding.what_if.as_ref().filter(|_| finding.id.idle_cause().is_some());
+        let long = idle.and_then(|saving| situation.in_long_steps_ms(saving));
+        let long = or_nothing(long, |long_ms| words::in_long_steps(Ms(long_ms)));
         FindingRow {
             id: finding.id,
             severity: severity(&finding),
@@ -123,7 +126,7 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Finding
             cost_ms: Ms(finding.cost_ms),
             share_pct: Pct(100.0 * situation.cost_share(&finding)),
             proven_ms: finding.proven_ms().map(Ms),
-            evidence: [finding.evidence.as_str(), &replayed].concat(),
+            evidence: [finding.evidence.as_str(), &replayed, &long].concat(),
             action: finding.action,
             section: finding.section.to_owned(),
             what_if: finding.what_if.map(|saving| saving.id.to_string()),

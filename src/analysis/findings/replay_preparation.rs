@@ -3,8 +3,8 @@
 use super::finding::{Finding, FindingId};
 use super::situation::{Cost, DeviceTimes, Situation};
 use crate::analysis::replay::cause::Cause;
+use crate::analysis::replay::costs::PathGroup;
 use crate::trace::Fraction;
-use crate::words::findings::Framework;
 use crate::words::findings::replay_preparation as words;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
@@ -22,20 +22,28 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let replayed = Some(device.gaps.replayed_share()).filter(|share| *share != 0.0).map(Fraction);
     let (gaps, _) = device.late_gaps(device.gaps.preparation);
     let caveat = situation.host_caveat();
-    let overlaps = situation.framework == Framework::SgLang && situation.runs_code("event_loop_overlap");
+    let code = situation.largest_code(PathGroup::Host).filter(|code| !code.is_call);
+    let amount = situation.amount_in_whole_steps(device, if what_if.is_some() { cost_ms } else { late_ms });
+    let work = words::Work {
+        gaps,
+        vendor: situation.vendor,
+        replayed,
+        is_saving: what_if.is_some(),
+        code: code.as_ref().map(|code| code.words(situation)),
+        caveat,
+    };
     Some(Finding {
         id: FindingId::ReplayPreparation,
         confidence: situation.host_confidence(),
         title: words::TITLE,
         cost_ms,
-        evidence: words::evidence(
-            situation.amount_in_whole_steps(device, late_ms),
-            gaps,
-            situation.vendor,
-            replayed,
-            caveat,
+        evidence: words::evidence(amount, &work),
+        action: words::action(
+            situation.framework,
+            situation.overlaps,
+            &work,
+            code.as_ref().and_then(|code| code.change),
         ),
-        action: words::action(situation.framework, overlaps, caveat),
         what_if,
         section: "gpu_idle_gaps",
     })
@@ -43,7 +51,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use crate::analysis::findings::testing::finding;
+    use crate::analysis::findings::testing::{finding, findings_of_code};
     use crate::trace::testing::TestTrace;
 
     /// Five decode steps: one eager kernel, then after a gap a replay of two kernels. `eager` is the number of eager
@@ -69,6 +77,29 @@ mod tests {
         assert!((found.cost_ms - 14.8).abs() < 0.3, "{found:?}");
         assert!(finding(&mut steps(10), "host-late").is_none());
         assert!(!found.action.contains("--enforce-eager"), "{found:?}");
+    }
+
+    #[test]
+    fn the_function_that_holds_up_replays_is_named() {
+        let action = |loop_name: &str| {
+            let mut trace = TestTrace::coded();
+            trace.in_us();
+            for start in (0..6).map(|step| step * 10_000) {
+                trace.frame(loop_name, start..start + 9_999);
+                trace.frame("sglang/srt/managers/scheduler.py(7): get_next_batch_to_run", start + 1..start + 2_990);
+                trace.call("cudaGraphLaunch", start + 3_000..start + 3_010);
+                trace.launches("gemm", start + 3_015..start + 9_990);
+            }
+            let found = findings_of_code(&mut trace);
+            let row = found.rows.iter().find(|row| row.text("id") == "replay-preparation").unwrap();
+            assert!(row.text("evidence").contains("most is in get_next_batch_to_run (scheduler.py:7)"), "{row:?}");
+            row.text("action").to_owned()
+        };
+        let normal = action("sglang/srt/managers/scheduler.py(3): event_loop_normal");
+        assert!(normal.contains("--disable-overlap-schedule"), "{normal}");
+        let overlapped = action("sglang/srt/managers/scheduler.py(3): event_loop_overlap");
+        assert!(overlapped.contains("Make it faster") && !overlapped.contains("--disable"), "{overlapped}");
+        assert!(!normal.contains("three consecutive steps"), "six were captured: {normal}");
     }
 
     #[test]

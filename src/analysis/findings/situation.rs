@@ -8,13 +8,12 @@ use crate::analysis::host::blamed_code::Place;
 use crate::analysis::host::blocking_calls::DrainKey;
 use crate::analysis::host::idle::{GpuIdle, GpuIdleGapRow, GpuIdleGaps, GpuIdleRow};
 use crate::analysis::host::idle_cause::{CauseRules, Drained};
-use crate::analysis::host::idle_code_rules::change_of;
+use crate::analysis::host::idle_code_rules::{Kind, change_of, overlapping_loops};
 use crate::analysis::host::launch_gaps::{Gaps, LaunchGaps};
 use crate::analysis::labels;
 use crate::analysis::replay::cause::{Cause, CauseId};
 use crate::analysis::replay::costs::{Costs, PathGroup, Saving};
-use crate::analysis::replay::sections::PathKind;
-use crate::analysis::replay::sections::WhatIfRow;
+use crate::analysis::replay::sections::{CriticalPathRow, PathKind, WhatIfRow};
 use crate::analysis::section::{Fraction, Ms, Section, Sections, TypedSection};
 use crate::analysis::structure::measured_steps::MeasuredStep;
 use crate::analysis::structure::stages::{Form, representative};
@@ -95,6 +94,8 @@ pub(super) struct Situation<'a> {
     pub(super) steps: u64,
     /// The capture recorded Python stacks, which slow the host down.
     pub(super) has_stacks: bool,
+    /// The engine is seen to prepare a step while the GPU works on another.
+    pub(super) overlaps: bool,
     /// The trace is a window of a longer capture, so its steps are few because of what the person picked.
     pub(super) is_window: bool,
     pub(super) devices: Vec<DeviceTimes>,
@@ -114,6 +115,8 @@ pub(super) struct CodeOnPath {
     pub(super) place: String,
     /// It is a call of the GPU API.
     pub(super) is_call: bool,
+    /// It waits for another thread or process.
+    pub(super) waits: bool,
     pub(super) per_step_ms: f64,
     /// What can be done about it, if that is known.
     pub(super) change: Option<&'static str>,
@@ -123,7 +126,7 @@ impl CodeOnPath {
     /// As the evidence names it.
     pub(super) fn words(&self, situation: &Situation) -> words::CodeOnPath<'_> {
         let is_per_step = situation.steps > 0;
-        words::CodeOnPath { place: &self.place, time: Ms(self.per_step_ms), is_per_step }
+        words::CodeOnPath { place: &self.place, time: Ms(self.per_step_ms), is_per_step, waits: self.waits }
     }
 }
 
@@ -182,6 +185,7 @@ impl<'a> Situation<'a> {
             unit,
             late_in_whole_steps: late_in_whole_steps(context),
             has_stacks: trace.events.python_frames > 0,
+            overlaps: overlapping_loops().iter().any(|part| runs_code(trace, part)),
             is_window: trace.cut.is_some(),
             devices: devices(context, sections, framework, outside_ms(Steps::figures(sections).as_ref())),
             sections,
@@ -268,13 +272,36 @@ impl<'a> Situation<'a> {
     pub(super) fn cost(&self, cause: impl Into<CauseId>, measured_ms: f64) -> Cost {
         let id = cause.into();
         match self.costs.as_ref().map(|costs| costs.saving(&id)) {
-            Some(saving) => Cost { ms: self.without_waits(&saving), what_if: Some(saving) },
+            Some(mut saving) => {
+                let ms = self.without_waits(&saving);
+                let is_proven = |long_ms: f64| saving.low_ms.min(saving.high_ms - long_ms).max(0.0);
+                saving.low_ms = self.in_long_steps_ms(&saving).map_or(saving.low_ms, is_proven);
+                Cost { ms, what_if: Some(saving) }
+            }
             None => {
                 let bounds = self.bounds.as_ref().filter(|bounds| bounds.has(&id));
                 let bound_ms = bounds.map(|bounds| bounds.saving(&id).high_ms);
                 Cost { ms: bound_ms.map_or(measured_ms, |bound_ms| bound_ms.min(measured_ms)), what_if: None }
             }
         }
+    }
+
+    /// What the host costs a serving engine in a few long steps beyond the usual step, if no Python stacks show whether it had a request
+    /// then.
+    pub(super) fn in_long_steps_ms(&self, saving: &Saving) -> Option<f64> {
+        let is_of_host = matches!(saving.id.cause, Cause::Host | Cause::AllBlocking | Cause::BetweenCalls);
+        let is_engine = !matches!(
+            self.framework,
+            Framework::Transformers | Framework::Training | Framework::Torch | Framework::Xla | Framework::Program
+        );
+        let costs = self.costs.as_ref().filter(|_| is_of_host && is_engine && !self.has_stacks)?;
+        if costs.has_several_stages() || !costs.has_steps {
+            return None;
+        }
+        let usual_ms = (costs.step_ms - saving.step_ms[0]) * self.unit.whole().steps as f64;
+        let long_ms = saving.high_ms - usual_ms;
+        let is_notable = self.unit.whole().share(long_ms) >= self.context.signals.thresholds.medium_severity_share;
+        is_notable.then_some(long_ms)
     }
 
     /// The saving at most, for the host without the time in which it is known to wait for another thread: that is a finding of its own.
@@ -330,8 +357,23 @@ impl<'a> Situation<'a> {
             place: Place { function: &row.name, file: &row.file, line: row.line }.words(),
             is_call: row.kind == PathKind::Call,
             per_step_ms: row.per_step_ms.0,
-            change: change_of(&row.file, &row.name),
+            waits: group == PathGroup::Waiting,
+            change: self.change_of(row, group),
         })
+    }
+
+    /// The code with most time of the host on the critical path, whether it works or waits, if it is named.
+    pub(super) fn largest_code_of_host(&self) -> Option<CodeOnPath> {
+        let groups = [PathGroup::Waiting, PathGroup::Host].into_iter();
+        groups.filter_map(|group| self.largest_code(group)).max_by(|a, b| a.per_step_ms.total_cmp(&b.per_step_ms))
+    }
+
+    /// What can be done about code. If the engine overlaps it with GPU work already, the mode of the engine is no advice.
+    fn change_of(&self, row: &CriticalPathRow, group: PathGroup) -> Option<&'static str> {
+        match change_of(&row.file, &row.name)? {
+            (Kind::Overlaps, _) if self.overlaps => (group != PathGroup::Waiting).then_some(words::NOT_HIDDEN),
+            (_, change) => Some(change),
+        }
     }
 
     /// What runs of elementwise kernels cost at most, if the trace has any, and why.
@@ -448,17 +490,16 @@ pub(super) fn ms(time: Ns) -> f64 {
 }
 
 impl Situation<'_> {
-    /// Whether the trace shows a function with this word in its name.
-    pub(super) fn runs_code(&self, word: &str) -> bool {
-        let trace = self.context.trace;
-        let timelines = trace.code_timelines.iter().flat_map(|timelines| timelines.names.iter());
-        trace.engine_hints.python_frames.iter().chain(timelines).any(|name| name.contains(word))
-    }
-
     /// Whether a program that trains runs kernels of an optimizer that launches little.
     pub(super) fn has_fused_optimizer(&self) -> bool {
         self.framework == Framework::Training && self.context.trace.names.iter().any(is_optimizer_kernel)
     }
+}
+
+/// Whether the trace shows a function with this part of a name.
+fn runs_code(trace: &Trace, part: &str) -> bool {
+    let timelines = trace.code_timelines.iter().flat_map(|timelines| timelines.names.iter());
+    trace.engine_hints.python_frames.iter().chain(timelines).any(|name| name.contains(part))
 }
 
 /// The part of the late time of all steps that is in steps which reach the next one; 1 without late time.

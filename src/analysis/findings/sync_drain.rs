@@ -12,7 +12,6 @@ use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{Cost, DeviceTimes, DrainSite, Situation, ms};
 use crate::analysis::host::idle_cause::Drained;
 use crate::analysis::replay::cause::Cause;
-use crate::analysis::replay::costs::PathGroup;
 use crate::trace::Ns;
 use crate::words::findings::sync_drain as words;
 
@@ -26,8 +25,10 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         return None;
     }
     let Cost { ms: cost_ms, what_if } = situation.cost(Cause::AllBlocking, drained_ms);
-    let runs_ahead = cost_ms > in_whole_steps(device.drained().idle());
-    let after = situation.largest_code(PathGroup::Host).filter(|code| !code.is_call);
+    let runs_ahead = cost_ms > ms(device.drained().idle());
+    let after = situation.largest_code_of_host().filter(|code| !code.is_call);
+    // A wait has a finding of its own.
+    let works = after.as_ref().filter(|code| !code.waits);
     Some(Finding {
         id: FindingId::SyncDrain,
         confidence: if situation.has_stacks || matches!(situation.steps, 1 | 2) {
@@ -42,13 +43,11 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
             after.as_ref().map(|code| code.words(situation)),
             &drains(device, runs_ahead),
         ),
-        action: match after.as_ref().and_then(|code| code.change) {
+        action: match works.and_then(|code| code.change) {
             Some(change) => change.to_owned(),
-            None => words::action(
-                situation.framework,
-                code(situation, device),
-                after.as_ref().map(|code| code.words(situation)),
-            ),
+            None => {
+                words::action(situation.framework, code(situation, device), works.map(|code| code.words(situation)))
+            }
         },
         what_if,
         section: "barriers",

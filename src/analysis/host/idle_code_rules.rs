@@ -49,8 +49,10 @@ from_json!(strict OpRule { op, kind, change, source });
 struct Rules {
     rules: Vec<Rule>,
     ops: Vec<OpRule>,
+    /// Parts of the names of functions that run only if the engine prepares a step while the GPU works on another.
+    overlapping_loops: Vec<String>,
 }
-from_json!(Rules { rules, ops });
+from_json!(Rules { rules, ops, overlapping_loops });
 
 static RULES: LazyLock<Rules> =
     LazyLock::new(|| embedded(json::read(include_str!("../../../patterns/idle_code.json"))));
@@ -77,9 +79,14 @@ pub(super) fn rule(file: &str, function: &str) -> Option<&'static Rule> {
 }
 
 /// What can be done about a Python function or a CPU op on the launching thread; `None` if nothing is known of it.
-pub(crate) fn change_of(file: &str, function: &str) -> Option<&'static str> {
-    let of_function = rule(file, function).map(|rule| rule.change.as_str());
-    of_function.or_else(|| op_rule(function).map(|(_, change)| change))
+pub(crate) fn change_of(file: &str, function: &str) -> Option<(Kind, &'static str)> {
+    let of_function = rule(file, function).map(|rule| (rule.kind, rule.change.as_str()));
+    of_function.or_else(|| op_rule(function))
+}
+
+/// Parts of the names of functions that run only if the engine prepares a step while the GPU works on another.
+pub(crate) fn overlapping_loops() -> &'static [String] {
+    &RULES.overlapping_loops
 }
 
 /// The kind and the change of the first rule for a CPU op in which the host was without a Python function.

@@ -307,6 +307,12 @@ impl Costs {
         groups
     }
 
+    /// The code of the host with most time in the main stage, whether it works or waits, if the trace names it.
+    pub(crate) fn largest_of_host(&self) -> Option<&CriticalPathRow> {
+        let rows = [PathGroup::Waiting, PathGroup::Host].into_iter().filter_map(|group| self.largest(group));
+        rows.max_by(|a, b| a.per_step_ms.0.total_cmp(&b.per_step_ms.0))
+    }
+
     /// The part of a group with most time in the main stage, if the trace names its code.
     pub(crate) fn largest(&self, group: PathGroup) -> Option<&CriticalPathRow> {
         self.path.iter().find(|row| PathGroup::of(row.kind) == group).filter(|row| is_named(row))

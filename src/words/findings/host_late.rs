@@ -103,8 +103,12 @@ pub(crate) fn between_gpu_work(
     )
 }
 
-pub(crate) fn work_action(framework: Framework) -> &'static str {
+/// `overlaps`: the engine is seen to prepare a step while the GPU works on another.
+pub(crate) fn work_action(framework: Framework, overlaps: bool) -> &'static str {
     match framework {
+        _ if overlaps => {
+            "The engine prepares a step while the GPU works on another one; this is what that does not hide. Make the host's work shorter."
+        }
         Framework::Transformers | Framework::Torch => {
             "Prepare the data of the next step while the GPU works: in the workers of a DataLoader or on another thread, with \
              the copy to the GPU ahead of its use."

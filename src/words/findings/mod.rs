@@ -131,6 +131,8 @@ pub(crate) struct CodeOnPath<'a> {
     pub(crate) time: Ms,
     /// The time is that of a step.
     pub(crate) is_per_step: bool,
+    /// It waits for another thread or process.
+    pub(crate) waits: bool,
 }
 
 impl CodeOnPath<'_> {
@@ -139,6 +141,10 @@ impl CodeOnPath<'_> {
         if self.is_per_step { time_per_step(self.time) } else { time(self.time) }
     }
 }
+
+/// What can be done about code that the engine overlaps with GPU work.
+pub(crate) const NOT_HIDDEN: &str =
+    "The engine runs it while the GPU works on another step, but it takes longer than that. Make it faster.";
 
 /// What limits claims about the host: steps that start with an empty queue, and Python stacks, which slow the host down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,6 +219,14 @@ pub(crate) fn common_time(common: Ms, id: &str) -> String {
     format!(". At least {} of it is time of `{id}` too, and is saved only once", time(common))
 }
 
+/// The idle time of a serving engine in a few long steps, of which no stacks show the code.
+pub(crate) fn in_long_steps(long: Ms) -> String {
+    format!(
+        ". {} of it is in a few long steps: the server may have had no request then, which Python stacks would show",
+        time(long)
+    )
+}
+
 /// The titles as they stand within a sentence.
 const TITLES: [&str; 21] = [
     allocations::TITLE,
@@ -271,7 +285,8 @@ fn fused_optimizer(is_fused: bool) -> &'static str {
 /// `; of the host's time on the critical path most is in _prepare_inputs (scheduler.py:120), 450 us a step`
 fn code_of_host(code: Option<CodeOnPath>) -> String {
     or_nothing(code, |code| {
-        format!("; of the host's time on the critical path most is in {}, {}", code.place, code.time())
+        let waits = if code.waits { "a wait " } else { "" };
+        format!("; of the host's time on the critical path most is {waits}in {}, {}", code.place, code.time())
     })
 }
 
