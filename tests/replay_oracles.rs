@@ -263,11 +263,10 @@ fn compare(oracle: &Path, traces: &BTreeMap<String, PathBuf>) -> Compared {
     compared
 }
 
-/// The number of steps of a stage: what a change saves in all divided by what it saves per step.
+/// The number of steps of a stage in the window.
 fn steps_of_stage(what_if: &Section, trust: &Record, stage: &str) -> f64 {
     let row = what_if.rows.iter().find(|row| row.text("stage") == stage);
-    let steps = row.map(|row| row.amount("saving_high_ms") / row.amount("per_step_high_ms"));
-    steps.unwrap_or_else(|| trust.amount("steps").max(1.0)).round()
+    row.map(|row| row.amount("steps")).unwrap_or_else(|| trust.amount("steps").max(1.0))
 }
 
 /// The time of each kind on the path of the window.

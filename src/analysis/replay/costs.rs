@@ -152,6 +152,7 @@ impl Costs {
         let mut path = CriticalPathRows::rows(sections);
         let main = path.first()?.stage;
         path.retain(|row| row.stage == main);
+        // No figure of a step has the time before the first op.
         path.retain(|row| row.kind != PathKind::BeforeFirstOp);
         let path_ms: f64 = path.iter().map(|row| row.per_step_ms.0).sum();
         let (has_steps, window_ms) = (trust.steps > 0, trust.window_ms.0);

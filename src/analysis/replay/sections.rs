@@ -46,6 +46,8 @@ section! {
         stage: Stage,
         change: String = "What to change",
         subject: String,
+        /// Of the stage, in the window.
+        steps: u64,
         saving_low_ms: Ms = "Saves at least",
         saving_high_ms: Ms = "Saves at most",
         only_this_rank_ms: Option<Ms> = "At least, if only this rank changes",
@@ -263,12 +265,12 @@ fn recorded_steps(context: &Context, replay: &Replay) -> Vec<bool> {
 /// The steps of a stage in the window.
 #[derive(Debug, Clone, Copy, Default)]
 struct OfStage {
+    steps: u64,
     time: Ns,
     /// The part of the time that is before the first op and belongs to no step.
     before_first_op: Ns,
     /// The steps that figures of one step are of; see [`Show::counts`].
     counted: u64,
-    counted_time: Ns,
 }
 
 const SOURCE: &str = "the dependency graph of calls and GPU ops, replayed";
@@ -280,12 +282,9 @@ impl Show<'_> {
         let mut stages: VecMap<Stage, OfStage> = VecMap::new();
         for (index, step) in steady.steps.iter().enumerate().filter(|(index, _)| self.is_recorded(*index)) {
             stages.update(step.stage, OfStage::default(), |stage| {
-                let time = step.end.since(step.start);
-                stage.time += time;
-                if self.counts(index) {
-                    stage.counted += 1;
-                    stage.counted_time += time;
-                }
+                stage.steps += 1;
+                stage.time += step.end.since(step.start);
+                stage.counted += u64::from(self.counts(index));
             });
         }
         let lead = before_first_op(self.replay.parts.recorded, steady);
@@ -297,7 +296,7 @@ impl Show<'_> {
         stages.retain(|(_, of_stage)| of_stage.time > Ns::ZERO);
         if stages.is_empty() {
             let time = steady.end.since(steady.start);
-            let of_stage = OfStage { time, before_first_op: lead, counted: 1, counted_time: time };
+            let of_stage = OfStage { steps: 1, time, before_first_op: lead, counted: 1 };
             stages.push((Stage::All, of_stage));
         }
         ordering::sort_by_key(&mut stages, |(stage, of_stage)| (std::cmp::Reverse(of_stage.time), *stage));
@@ -320,11 +319,11 @@ impl Show<'_> {
         self.replay.steady.steps.get(step).map_or(Stage::All, |step| step.stage)
     }
 
-    /// The parts of the path in some steps of a stage, the largest first.
-    fn parts(&self, stage: Stage, is_of: impl Fn(usize) -> bool) -> Vec<(PathPart, Ns)> {
+    /// The parts of the path in a stage, the largest first.
+    fn parts(&self, stage: Stage) -> Vec<(PathPart, Ns)> {
         let mut sums: VecMap<PathPart, Ns> = VecMap::new();
         for ((step, part), time) in &self.replay.path.parts {
-            if self.stage_of(*step) == stage && self.is_recorded(*step) && is_of(*step) {
+            if self.stage_of(*step) == stage && self.is_recorded(*step) {
                 sums.update(*part, Ns::ZERO, |sum| *sum += *time);
             }
         }
@@ -339,7 +338,7 @@ impl Show<'_> {
             rows.extend(self.rows_of_stage(stage, of_stage));
         }
         CriticalPathRows::answer(SOURCE)
-            .limit("The path is the chain of dependencies that decides how long the window takes. Its parts add up to the mean step, without the first step if its stage has others.")
+            .limit("The path is the chain of dependencies that decides how long the window takes. Its parts add up to the mean step.")
             .with_rows(rows)
     }
 
@@ -348,7 +347,7 @@ impl Show<'_> {
         let mut named: Vec<(CriticalPathRow, Ns)> = Vec::new();
         let mut index: std::collections::HashMap<(PathKind, String, Option<u64>), usize> =
             std::collections::HashMap::new();
-        for (part, time) in self.parts(stage, |step| self.counts(step)) {
+        for (part, time) in self.parts(stage) {
             let row = self.row(part);
             let key = (row.kind, format!("{}\0{}", row.file, row.name), row.line);
             let at = *index.entry(key).or_insert(named.len());
@@ -361,8 +360,8 @@ impl Show<'_> {
         let named = fold_small(named);
         let finish = |(row, time): (CriticalPathRow, Ns)| CriticalPathRow {
             stage,
-            per_step_ms: per_step(time, of_stage.counted),
-            share_pct: Pct::of(time, of_stage.counted_time),
+            per_step_ms: per_step(time, of_stage.steps),
+            share_pct: Pct::of(time, of_stage.time),
             ..row
         };
         named.into_iter().map(finish).collect()
@@ -428,7 +427,7 @@ impl Show<'_> {
         let mut rows = Vec::new();
         let steady = &self.replay.steady;
         let least = Ns((MIN_PART * steady.end.since(steady.start).0 as f64) as i64);
-        let parts = self.parts(main, |_| true).into_iter().filter(|(_, time)| *time >= least);
+        let parts = self.parts(main).into_iter().filter(|(_, time)| *time >= least);
         let mut candidates = changes.candidates(&parts.collect::<Vec<_>>());
         if self.replay.steady.kind == WindowKind::ColdStart {
             candidates.retain(|change| *change == Change::WarmedUp);
@@ -526,6 +525,7 @@ impl Show<'_> {
             stage,
             change: words.change.to_owned(),
             subject: words.subject,
+            steps: of.steps,
             saving_low_ms: low.into(),
             saving_high_ms: high.into(),
             only_this_rank_ms: saving.only_this_rank.as_ref().map(|alone| sum(alone).min(low).into()),
