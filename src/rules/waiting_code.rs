@@ -9,6 +9,8 @@ use std::sync::LazyLock;
 struct WaitingCode {
     /// The begin of a built-in Python function.
     functions: Vec<String>,
+    /// Python functions that wait, with what they call.
+    code: Vec<CodeName>,
     /// A part of the name of a range.
     ops: Vec<String>,
     /// Functions of serving engines that wait for requests, if a function blocks in them.
@@ -18,7 +20,7 @@ struct WaitingCode {
     /// Functions that it calls then if there is a batch.
     runs_batch: Vec<CodeName>,
 }
-from_json!(WaitingCode { functions, ops, takes_requests, chooses_batch, runs_batch });
+from_json!(WaitingCode { functions, code, ops, takes_requests, chooses_batch, runs_batch });
 
 static WORDS: LazyLock<WaitingCode> =
     LazyLock::new(|| embedded(json::read(include_str!("../../patterns/waiting_code.json"))));
@@ -42,10 +44,13 @@ pub fn waiting_function(name: &[u8]) -> Option<&'static str> {
 /// ```
 /// use gpuprism::rules::is_waiting_code;
 /// assert!(is_waiting_code("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"));
+/// assert!(is_waiting_code("vllm/distributed/utils.py(40): sched_yield"));
 /// assert!(!is_waiting_code("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"));
 /// ```
 pub fn is_waiting_code(name: &str) -> bool {
-    waiting_function(name.as_bytes()).is_some() || WORDS.ops.iter().any(|part| name.contains(part.as_str()))
+    waiting_function(name.as_bytes()).is_some()
+        || WORDS.ops.iter().any(|part| name.contains(part.as_str()))
+        || WORDS.code.iter().any(|known| known.matches(name.as_bytes()))
 }
 
 /// What a function tells about the requests of a serving engine.

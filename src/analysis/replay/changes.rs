@@ -23,6 +23,8 @@ use std::collections::{HashMap, HashSet};
 
 /// A smaller share of possible waits changes no saving by more than a hundredth of itself.
 const MIN_WAITING_SHARE: f64 = 0.01;
+/// Known waits that are a larger share of the window than this leave a saving open in full.
+const FULL_WAITING_SHARE: f64 = 0.05;
 /// One launch of a graph.
 const GRAPH_LAUNCH: Ns = Ns(10_000);
 /// The turnaround within a graph is at most this.
@@ -85,7 +87,11 @@ impl Change {
 /// What the host does in a gap of which the trace does not say whether it works or waits for the GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gaps {
+    /// It works, and what is known to wait keeps its length.
     Work,
+    /// What is known to wait waits for the GPU.
+    KnownWait,
+    /// It waits for the GPU.
     Wait,
 }
 
@@ -286,18 +292,30 @@ impl<'a> Changes<'a> {
 
     /// The same with the pauses of the profiler, whether the host works or waits where the trace does not say which.
     fn saving_of(&self, changes: &[Change]) -> Saving {
-        let works = self.saving_if(changes, Gaps::Work);
-        match self.has_maybe_waits() {
-            false => works,
-            true => works.towards(&self.saving_if(changes, Gaps::Wait), self.waiting_share()),
+        let mut saving = self.saving_if(changes, Gaps::Work);
+        for (gaps, share) in [(Gaps::KnownWait, self.known_share()), (Gaps::Wait, self.waiting_share())] {
+            if share >= MIN_WAITING_SHARE {
+                saving = saving.towards(&self.saving_if(changes, gaps), share);
+            }
         }
+        saving
+    }
+
+    /// The same for code that is known to wait, only for what is open.
+    fn known_share(&self) -> f64 {
+        (self.likely_share(true) / FULL_WAITING_SHARE).min(1.0)
+    }
+
+    fn likely_share(&self, is_known: bool) -> f64 {
+        let waits = self.maybe_waits.iter().filter(|wait| wait.is_known == is_known);
+        let likely = waits.map(|wait| wait.likely.0 as f64).sum::<f64>();
+        likely / self.steady.end.since(self.steady.start).0.max(1) as f64
     }
 
     /// How far the truth can be from 0, where the host works, to 1, where it waits for the GPU. Possible waits that are a small part of the
     /// window change little.
     pub(super) fn waiting_share(&self) -> f64 {
-        let likely = self.maybe_waits.iter().map(|wait| wait.likely.0 as f64).sum::<f64>();
-        (2.0 * likely / self.steady.end.since(self.steady.start).0.max(1) as f64).min(1.0)
+        (2.0 * self.likely_share(false)).min(1.0)
     }
 
     /// The same for one of both.
@@ -339,14 +357,30 @@ impl<'a> Changes<'a> {
                 }
             }
         }
-        for MaybeWaitEdges { host, wait, time, .. } in &self.maybe_waits {
-            let (edge, change): (Edge, &dyn Fn(Ns) -> Ns) = match gaps {
-                Gaps::Work => (*wait, &|_| REMOVED),
-                Gaps::Wait => (*host, &|weight| weight.since(*time).max(Ns::ZERO)),
+        for wait in &self.maybe_waits {
+            let waits = gaps == Gaps::Wait || gaps == Gaps::KnownWait && wait.is_known;
+            let edge = if waits { wait.host } else { wait.wait };
+            let Some(weight) = weights.get_mut(edge.index()) else { continue };
+            let measured = self.graph.edges.at(edge).weight;
+            *weight = match waits {
+                false => REMOVED,
+                // The change has taken the wait.
+                true if changes.iter().any(|change| self.takes_wait(change, wait.is_known)) => {
+                    (*weight).min(measured.since(wait.time)).max(Ns::ZERO)
+                }
+                true => weight.since(wait.time).max(Ns::ZERO),
             };
-            weights.get_mut(edge.index()).into_iter().for_each(|weight| *weight = change(*weight));
         }
         weights
+    }
+
+    /// Whether a change takes the time of the code that waits, or may wait.
+    fn takes_wait(&self, change: &Change, is_known: bool) -> bool {
+        match change {
+            Change::WithoutCode(_, Waits::Yes) => is_known,
+            Change::WithoutCode(function, Waits::No) => !is_known && self.parts.unrecorded.says_nothing(*function),
+            _ => false,
+        }
     }
 
     /// Weights in which no possible wait counts.
@@ -398,20 +432,39 @@ impl<'a> Changes<'a> {
                 (time > Ns::ZERO).then(|| edge.weight.since(time).max(Ns::ZERO))
             }
             Change::WithoutCode(function, waits) => {
-                let parts = self.code.get(&call)?.iter();
                 let is_it = |code: &Option<RunningCode>| {
                     let of_code = code.map_or((None, false), |code| (code.function, code.waits));
                     of_code == (*function, *waits == Waits::Yes)
                 };
-                let mut time = parts.filter(|(code, _)| is_it(code)).fold(Ns::ZERO, |sum, (_, time)| sum + *time);
-                if edge.kind == EdgeKind::MaybeWait && self.parts.unrecorded.says_nothing(*function) {
-                    // The rest is before the end of the op that it waits for.
-                    time = time.since(self.parts.unrecorded.before(call).map_or(Ns::ZERO, |wait| wait.time));
-                }
+                let time = self.time_of_code(call, edge.kind, &is_it)?;
                 (time > Ns::ZERO).then(|| edge.weight.since(time).max(Ns::ZERO))
             }
             _ => None,
         }
+    }
+
+    /// The time of the code for which `is_it` is true, in what an edge into the start of a call stands for.
+    fn time_of_code(&self, call: Call, kind: EdgeKind, is_it: &dyn Fn(&Option<RunningCode>) -> bool) -> Option<Ns> {
+        let mut time = Ns::ZERO;
+        if kind == EdgeKind::Host && self.parts.handoffs.contains_key(&call) {
+            self.parts.gap_code.each_own_part(call, &mut |code, part| {
+                let works = code.is_none_or(|code| !code.waits);
+                time += if works && is_it(&code) { part } else { Ns::ZERO };
+            });
+            return Some(time);
+        }
+        let parts = self.code.get(&call)?;
+        let wait = self.parts.unrecorded.before(call).filter(|_| kind == EdgeKind::MaybeWait);
+        // Only what is after the end of the op that it waits for.
+        let from = wait.map_or(Ns(i64::MIN), |wait| self.parts.recorded.op(wait.op).end);
+        let all = parts.iter().fold(Ns::ZERO, |sum, (_, part)| sum + *part);
+        let mut at = self.parts.recorded.call(call).start - all;
+        for (code, part) in parts {
+            let start = at.max(from);
+            at += *part;
+            time += if is_it(code) { at.since(start).max(Ns::ZERO) } else { Ns::ZERO };
+        }
+        Some(time)
     }
 
     fn call(&self, change: &Change, id: Call, edge: EdgeRow) -> Option<Ns> {

@@ -1,4 +1,4 @@
-//! Finds which code runs on each launching thread at each moment: [`CodeTimelines`]. Runs once, when the file is read, because later
+//! Finds which code runs at each moment on each thread that launches or waits for the GPU: [`CodeTimelines`]. Runs once, when the file is read, because later
 //! most code is dropped.
 //!
 //! From the CPU ops and Python functions of a torch trace, and the ranges of the program; only of the part that is replayed. Built-in
@@ -206,7 +206,8 @@ fn inner(around: RunningCode, named: Named, has_functions: bool) -> RunningCode 
     let is_function =
         named.kind == Kind::Function || named.kind == Kind::Op && (!has_functions || around.function.is_none());
     if is_function {
-        return RunningCode { function: Some(named.name), op, waits: named.waits };
+        // What a function that waits calls is a part of the wait.
+        return RunningCode { function: Some(named.name), op, waits: around.waits || named.waits };
     }
     RunningCode { op, waits: around.waits || named.waits, ..around }
 }

@@ -1,6 +1,7 @@
 //! The host code before each call: the parts of the time between the call and the one that it follows. O(log n + parts) for a call.
 
 use super::code::PROFILER_CODE;
+use super::handoffs::Handoff;
 use super::ids::Call;
 use super::recorded::Recorded;
 use crate::trace::{CodeTimelines, HostInterval, HostTimes, NameId, Ns, RunningCode};
@@ -9,7 +10,7 @@ use std::collections::HashMap;
 /// The host code of the replayed part.
 pub(super) struct GapCode<'a> {
     pub(super) recorded: &'a Recorded,
-    pub(super) handoffs: &'a HashMap<Call, Call>,
+    pub(super) handoffs: &'a HashMap<Call, Handoff>,
     pub(super) timelines: Option<&'a CodeTimelines>,
     /// When the profiler held threads.
     pub(super) pauses: &'a HostTimes,
@@ -20,15 +21,23 @@ impl GapCode<'_> {
     /// Calls `visit` with the parts of the time before a call; `None` where no code is known. They add up to it.
     pub(super) fn each_part(&self, id: Call, visit: &mut dyn FnMut(Option<RunningCode>, Ns)) {
         let call = self.recorded.call(id);
-        if let Some(other) = self.handoffs.get(&id).map(|other| self.recorded.call(*other)) {
+        if let Some(handoff) = self.handoffs.get(&id) {
+            let other = self.recorded.call(handoff.from);
             // The code of the other thread; where it has none, that of the call's thread at the end of the gap.
             let mut unknown = Ns::ZERO;
-            self.parts(&other, other.end, call.start, &mut |code, time| match code {
+            let until = handoff.until.min(call.start).max(other.end);
+            self.parts(&other, other.end, until, &mut |code, time| match code {
                 Some(_) => visit(code, time),
                 None => unknown += time,
             });
-            return self.parts(&call, call.start - unknown, call.start, visit);
+            return self.parts(&call, until - unknown, call.start, visit);
         }
+        self.each_own_part(id, visit);
+    }
+
+    /// The same on the thread of the call alone, since its call before.
+    pub(super) fn each_own_part(&self, id: Call, visit: &mut dyn FnMut(Option<RunningCode>, Ns)) {
+        let call = self.recorded.call(id);
         let before = self.recorded.previous.at(id).map_or(self.beginning, |before| self.recorded.call(before).end);
         self.parts(&call, before, call.start, visit);
     }

@@ -11,6 +11,7 @@
 use super::blocking::Wait;
 use super::cross_stream::{CrossStream, LateWait, late_wait};
 use super::gap_code::GapCode;
+use super::handoffs::Handoff;
 use super::ids::{Call, Column, Edge, Id, Node, Op};
 use super::queue::{QueueEdge, Queues};
 use super::recorded::Recorded;
@@ -111,7 +112,7 @@ pub(super) struct Parts<'a> {
     pub(super) queues: &'a Queues,
     pub(super) waits: &'a Column<Call, Wait>,
     pub(super) cross: &'a CrossStream,
-    pub(super) handoffs: &'a HashMap<Call, Call>,
+    pub(super) handoffs: &'a HashMap<Call, Handoff>,
     pub(super) gap_code: &'a GapCode<'a>,
     pub(super) unrecorded: &'a Unrecorded,
     /// The first moment.
@@ -199,11 +200,11 @@ impl Graph {
         let before = parts.recorded.previous.at(id);
         let host = before.map(|before| (Self::end_of_call(before), EdgeKind::Host));
         match parts.handoffs.get(&id) {
-            Some(other) => {
-                let end = parts.recorded.call(*other).end;
-                let (source, usual) = (Self::end_of_call(*other), call.start.since(end));
+            Some(Handoff { from, own, .. }) => {
+                let end = parts.recorded.call(*from).end;
+                let (source, usual) = (Self::end_of_call(*from), call.start.since(end));
                 candidates.push(Candidate { source, usual, kind: EdgeKind::Handoff });
-                candidates.extend(host.map(|(source, kind)| Candidate { source, usual: Ns::ZERO, kind }));
+                candidates.extend(host.map(|(source, kind)| Candidate { source, usual: *own, kind }));
             }
             None => {
                 let (source, kind) = host.unwrap_or((Node::of(0), EdgeKind::Host));

@@ -130,8 +130,8 @@ fn with_replay<R>(context: &Context, read: impl FnOnce(&Replay) -> R) -> Result<
     let waits = blocking::waits(&recorded, &usual);
     let groups = groups(context);
     let cross = CrossStream::of(&recorded, &follows, &groups);
-    let handoffs = handoffs::handoffs(&recorded, beginning);
     let timelines: Option<&CodeTimelines> = context.trace.code_timelines.as_deref();
+    let handoffs = handoffs::handoffs(&recorded, timelines, beginning);
     let gap_code = GapCode {
         recorded: &recorded,
         handoffs: &handoffs,

@@ -4,7 +4,8 @@
 //! replay is bounded.
 
 use crate::ordering;
-use crate::trace::{GraphReplay, HostInterval, Ns, ProcessId, Trace, Window};
+use crate::rules::signals::{CallKind, Signals};
+use crate::trace::{GraphReplay, HostInterval, Ns, ProcessId, ThreadId, Trace, Window};
 
 /// A trace with no more ops and calls together is replayed as a whole.
 pub(super) const MAX_EVENTS: usize = 65_536;
@@ -24,6 +25,8 @@ pub(super) struct Part {
     pub(super) is_cut: bool,
     /// By thread of the trace: it is one of the process, and launches.
     launching: Vec<bool>,
+    /// By thread of the trace: it is one of the process, waits for the GPU, and launches nothing.
+    helping: Vec<bool>,
 }
 
 impl Part {
@@ -36,14 +39,20 @@ impl Part {
         let first = ops.saturating_sub(count) / 2;
         let rows = first..first.saturating_add(count).min(ops);
         let launching = launching_threads(trace, process);
+        let helping = helping_threads(trace, process, &launching);
         let all = Window { start: Ns(i64::MIN), end: Ns(i64::MAX) };
         let host = if is_cut { host_window(trace, &rows)? } else { all };
-        Some(Self { process, ops: rows, host, is_cut, launching })
+        Some(Self { process, ops: rows, host, is_cut, launching, helping })
     }
 
     /// Whether a thread of the process launches.
-    pub(super) fn launches(&self, thread: crate::trace::ThreadId) -> bool {
+    pub(super) fn launches(&self, thread: ThreadId) -> bool {
         self.launching.get(thread.0 as usize) == Some(&true)
+    }
+
+    /// Whether a thread of the process waits for the GPU and launches nothing, such as one that hands results on.
+    pub(super) fn helps(&self, thread: ThreadId) -> bool {
+        self.helping.get(thread.0 as usize) == Some(&true)
     }
 
     /// Whether a graph that was traced as a whole is in the part.
@@ -51,9 +60,11 @@ impl Part {
         replay.launch.is_some() && replay.start >= self.host.start && replay.start < self.host.end
     }
 
-    /// Whether an interval of a launching thread overlaps the time of the calls.
+    /// Whether an interval of a thread that launches or waits for the GPU overlaps the time of the calls.
     pub(super) fn overlaps(&self, time: &HostInterval) -> bool {
-        time.start <= self.host.end && time.end >= self.host.start && self.launches(time.thread)
+        time.start <= self.host.end
+            && time.end >= self.host.start
+            && (self.launches(time.thread) || self.helps(time.thread))
     }
 }
 
@@ -80,6 +91,21 @@ fn launching_threads(trace: &Trace, process: ProcessId) -> Vec<bool> {
             .for_each(|launches| *launches = true);
     }
     launching
+}
+
+/// The threads of the process that wait for the GPU and launch nothing. One pass over the calls.
+fn helping_threads(trace: &Trace, process: ProcessId, launching: &[bool]) -> Vec<bool> {
+    let signals = Signals::embedded();
+    let synchronizes: Vec<bool> =
+        trace.calls.names.iter().map(|name| signals.call(name) == CallKind::Synchronize).collect();
+    let mut helping = vec![false; trace.threads.len()];
+    let waits = trace.calls.iter().filter(|call| synchronizes.get(call.name.0 as usize) == Some(&true));
+    for thread in waits.map(|call| call.thread.0 as usize) {
+        let of_process = trace.threads.get(thread).is_some_and(|thread| thread.process == process);
+        let launches = launching.get(thread) == Some(&true);
+        helping.get_mut(thread).filter(|_| of_process && !launches).into_iter().for_each(|helps| *helps = true);
+    }
+    helping
 }
 
 /// From the first launch of the ops to the last start of one.

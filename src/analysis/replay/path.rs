@@ -197,7 +197,8 @@ impl Walk<'_> {
         match (kind, self.graph.moment(node)) {
             (EdgeKind::Op, Moment::OpEnd(op)) => add(self.op(op), time),
             (EdgeKind::Host | EdgeKind::Handoff, Moment::CallStart(call)) => {
-                let mut maybe = self.parts.unrecorded.before(call).map_or(Ns::ZERO, |wait| wait.likely);
+                let wait = self.parts.unrecorded.before(call).filter(|wait| !wait.is_known);
+                let mut maybe = wait.map_or(Ns::ZERO, |wait| wait.likely);
                 host_parts(self.parts.gap_code, call, time, &mut |part, time| {
                     let PathPart::Host(function, Waits::No) = part else { return add(part, time) };
                     let says_nothing = self.parts.unrecorded.says_nothing(function);

@@ -92,6 +92,12 @@ impl Queues {
     }
 }
 
+/// What nine of ten times exceed; zero if there are none.
+fn first_decile(mut times: Vec<Ns>) -> Ns {
+    let rank = times.len() / 10;
+    if times.is_empty() { Ns::ZERO } else { *times.select_nth_unstable(rank).1 }
+}
+
 /// The last op of each launch on each lane, in the order of the launch calls. Launches of copies are among them.
 fn last_ops(recorded: &Recorded) -> Lists<Lane, Op> {
     let mut pairs = Vec::new();
@@ -143,7 +149,11 @@ fn full_calls(
     let of_calls = || launches.iter().filter_map(|(id, launch)| Some((id, (*launch)?, recorded.call(id).duration())));
     let is_free = |launch: Launch| launch.ahead < MIN_AHEAD.max(maximum.at(launch.lane) * 9 / 10);
     let free: Vec<Ns> = of_calls().filter(|(_, launch, _)| is_free(*launch)).map(|(_, _, time)| time).collect();
-    let free = if free.is_empty() { usual.launch } else { usual.launch.min(median(free)) };
+    let free = match free.len() < MIN_FULL_CALLS {
+        // Nearly all are blocked, so that the median is not that of a free call.
+        true => usual.launch.min(first_decile(of_calls().map(|(_, _, time)| time).collect())),
+        false => usual.launch.min(median(free)),
+    };
     let is_near = |launch: Launch| launch.ahead >= MIN_AHEAD && launch.ahead + NEAR_FULL >= maximum.at(launch.lane);
     let mut near: Column<Lane, usize> = Column::filled(maximum.len(), 0);
     for (_, launch, _) in of_calls().filter(|(_, launch, _)| is_near(*launch)) {

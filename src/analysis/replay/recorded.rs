@@ -1,5 +1,5 @@
-//! What a process did, as the replay needs it: the outermost calls of its launching threads, and its GPU ops. One pass over the part
-//! of the trace, and a sort.
+//! What a process did, as the replay needs it: the outermost calls of its launching threads, the synchronisations of its other
+//! threads, and its GPU ops. One pass over the part of the trace, and a sort.
 //!
 //! A call that ends inside another call of its thread belongs to that one, with its ops: a driver call within a runtime call. A call
 //! that only begins inside the call before it was moved there by rounding.
@@ -10,15 +10,17 @@ use super::words::{CallTraits, CopyTraits, Words};
 use crate::analysis::classified::ClassifiedTrace;
 use crate::analysis::time::work::{Class, launch_of};
 use crate::ordering;
-use crate::trace::{DeviceId, NameId, Ns, ThreadId};
+use crate::trace::{DeviceId, NameId, Ns, Span, ThreadId};
 use std::collections::HashMap;
 
 /// Calls and ops may overlap by this much through rounding.
 const ROUNDING: Ns = Ns(2);
 /// Stands for the stream of graphs that were traced as a whole, which is not recorded.
 const OF_GRAPHS: i64 = i64::MIN;
-/// Two polls of an event with less time between are one wait.
+/// Two polls with less work between are one wait.
 const POLL: Ns = Ns(50_000);
+/// Between two polls of a loop whose code is not recorded at most this long passes.
+const LONGEST_POLL: Ns = Ns(2_000_000);
 
 /// A call.
 #[derive(Debug, Clone, Copy, Default)]
@@ -148,8 +150,9 @@ fn outermost_calls(
     let first = all.first_reaching(part.host.start);
     let rows = (first..all.len()).take_while(|row| all.start(*row).is_some_and(|start| start <= part.host.end));
     let in_part = rows.filter_map(|row| Some((row, all.get(row)?)));
-    let mut spans: Vec<_> =
-        in_part.filter(|(_, call)| part.launches(call.thread) && call.start >= part.host.start).collect();
+    let is_kept =
+        |call: &Span| part.launches(call.thread) || part.helps(call.thread) && words.of_call(call.name).synchronizes;
+    let mut spans: Vec<_> = in_part.filter(|(_, call)| call.start >= part.host.start && is_kept(call)).collect();
     ordering::sort_by_key(&mut spans, |(_, call)| (call.start, std::cmp::Reverse(call.end())));
     let mut calls: Column<Call, CallRow> = Column::default();
     let mut outer = HashMap::default();
@@ -159,7 +162,7 @@ fn outermost_calls(
         let traits = words.of_call(span.name);
         let id = match around {
             Some((id, call)) if span.end() <= call.end + ROUNDING => id,
-            Some((id, call)) if traits.polls && call.traits.polls && span.start.since(call.end) < POLL => {
+            Some((id, call)) if traits.polls && call.traits.polls && is_one_wait(trace, &call, span.start) => {
                 calls.set(id, CallRow { end: span.end(), polls: call.polls + 1, ..call });
                 id
             }
@@ -173,6 +176,19 @@ fn outermost_calls(
         outer.insert(u32::try_from(row).unwrap_or(u32::MAX), id);
     }
     (calls, outer)
+}
+
+/// Whether a thread does no more than wait between a poll and the next one, such as in a loop that sleeps.
+fn is_one_wait(trace: &ClassifiedTrace, poll: &CallRow, next: Ns) -> bool {
+    let gap = next.since(poll.end);
+    let Some(timelines) = trace.trace.code_timelines.as_deref() else { return gap < LONGEST_POLL };
+    let (mut working, mut unknown) = (Ns::ZERO, Ns::ZERO);
+    timelines.each_part(poll.thread, poll.end, next, &mut |code, time| match code {
+        Some(code) if code.waits => {}
+        Some(code) if code.function.is_some() => working += time,
+        _ => unknown += time,
+    });
+    working < POLL && unknown < LONGEST_POLL
 }
 
 fn ops(

@@ -20,7 +20,7 @@ pub(super) struct CallTraits {
     pub(super) of_event: bool,
     pub(super) allocates: bool,
     pub(super) frees: bool,
-    /// Asks whether an event is done.
+    /// Asks whether an event or a stream is done.
     pub(super) polls: bool,
     /// Makes a stream wait for an event.
     pub(super) waits_for_event: bool,
@@ -84,7 +84,7 @@ fn traits(name: &str, kind: CallKind, loads: bool) -> CallTraits {
         of_event: kind == CallKind::Synchronize && name.contains("Event"),
         allocates: kind == CallKind::Allocation,
         frees: kind == CallKind::Allocation && name.contains("Free") && !name.contains("Async"),
-        polls: name.contains("EventQuery"),
+        polls: name.contains("EventQuery") || name.contains("StreamQuery"),
         waits_for_event: name.contains("StreamWaitEvent"),
         manages: matches!(kind, CallKind::Allocation | CallKind::Other),
         loads,
