@@ -33,7 +33,6 @@ const STAGES: &[&[Lane]] = &[
             ("compile", "lints and compilation of programs and tests", compile),
             ("rust", "Rust tests", rust_tests),
             ("xtask", "Rust tests of xtask", xtask_tests),
-            ("doc", "documentation", documentation),
         ],
         // The lane of the page. Its compiler has a target folder, and so a lock, of its own, and uses one core most of the time.
         &[
@@ -209,10 +208,6 @@ fn rust_tests() -> Result<()> {
 
 fn xtask_tests() -> Result<()> {
     with_lints(Run::new(&format!("cargo test --package xtask --profile {PROFILE}"))).run()
-}
-
-fn documentation() -> Result<()> {
-    cargo("doc", "--no-deps", Purpose::Check).env("RUSTDOCFLAGS", "-Dwarnings").run()
 }
 
 /// Builds the wheel and tests it, with the command line that it is compared with.
