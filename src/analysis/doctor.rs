@@ -308,6 +308,11 @@ fn launched_work(trace: &Trace) -> Outcome {
 }
 
 fn waits(trace: &Trace) -> Outcome {
+    let launches = &trace.unrecorded_work.launches;
+    // Lost records explain them, and have a check of their own.
+    if launches.graphs + launches.kernels > 0 {
+        return None;
+    }
     let waits = &trace.unrecorded_work.waits;
     let longest = waits.iter().map(|wait| wait.until.since(wait.last_op_end)).max()?;
     problem(words::long_wait(longest))

@@ -147,7 +147,7 @@ pub(crate) fn lost_launches(lost: u64, all: u64) -> String {
 /// A wait that is longer than the ops in the file.
 pub(crate) fn long_wait(longest: Ns) -> String {
     format!(
-        "A call waited for the GPU until {} after the last op in the file: the GPU executed work that the file does not \
+        "A call waited for the GPU until {} after the end of the last op before: the GPU executed work that the file does not \
          contain.",
         time_of(longest)
     )

@@ -139,7 +139,7 @@ pub(crate) fn waits_outlast_work(waits: &[LateWaits], left_out: Option<Ns>, comm
     let waits: Vec<String> = waits.iter().map(late_waits).collect();
     let left_out = or_nothing(left_out, |time| format!(" That time ({}) is neither busy nor idle.", time_of(time)));
     let text = format!(
-        "{} after the last op in the file, usual are up to {}: the GPU still worked. Bodies of while nodes in graphs, launches by \
+        "{} after the end of the last op before, usual are up to {}: the GPU still worked. Bodies of while nodes in graphs, launches by \
          kernels, and lost records leave no op.{left_out} A profiler that records them decides it: {command}",
         waits.join(", and "),
         time_of(USUAL_RETURN),

@@ -407,12 +407,15 @@ impl<'a> Situation<'a> {
 
     /// The confidence of a claim that the host is too slow. A step that is captured alone starts with an empty queue, and
     /// Python stacks slow the host down.
+    /// Where records are lost, the GPU may have worked when it seems idle.
     pub(super) fn host_confidence(&self) -> Confidence {
-        match (self.steps, self.has_stacks) {
+        let launches = &self.context.trace.unrecorded_work.launches;
+        let most = if launches.graphs + launches.kernels > 0 { Confidence::Medium } else { Confidence::High };
+        most.min(match (self.steps, self.has_stacks) {
             (3.., _) | (0, false) => Confidence::High,
             (1 | 2, true) => Confidence::Low,
             (0, true) | (1 | 2, false) => Confidence::Medium,
-        }
+        })
     }
 
     /// What limits claims about the host.

@@ -1,7 +1,10 @@
-//! Times in which a file with Python stacks has no event of any kind: nothing was recorded, as between two captures. While a capture runs,
-//! the functions that wait or work span its whole time. One pass over all events, with a binary search for each function and CPU op.
+//! Long times in which a torch trace with Python stacks has no event of any kind: nothing was recorded, as between two captures. While a
+//! capture runs, the functions that wait or work span its whole time. One pass over all events, with a binary search for each function and CPU op.
 
-use crate::trace::{CodeEvent, Ns, Trace};
+use crate::trace::{CodeEvent, Format, Ns, Trace};
+
+/// To stop a profiler and start it again takes longer.
+const MIN_HOLE: Ns = Ns(10_000_000);
 
 /// The times without an event so far.
 #[derive(Debug, Default)]
@@ -17,7 +20,7 @@ pub(super) struct HoleSearch {
 
 impl HoleSearch {
     pub(super) fn new(trace: &Trace) -> Self {
-        if trace.events.python_frames == 0 || trace.gpu_ops.is_empty() {
+        if trace.format != Format::TorchProfiler || trace.events.python_frames == 0 || trace.gpu_ops.is_empty() {
             return Self::default();
         }
         let ops = trace.gpu_ops.times().map(|(start, duration)| (start, start.after(duration)));
@@ -73,7 +76,7 @@ impl HoleSearch {
         });
         holes
             .map(|(hole, _)| hole)
-            .filter(|(from, until)| until > from && *from >= first_end && *until <= last_start)
+            .filter(|(from, until)| until.since(*from) >= MIN_HOLE && *from >= first_end && *until <= last_start)
             .collect()
     }
 }
@@ -84,18 +87,19 @@ mod tests {
     use crate::trace::testing::TestTrace;
     use crate::trace::{CodeKind, HostInterval, NameId, ThreadId};
 
-    /// The holes of two captures with a kernel each, at 10 to 20 and at 100 to 110, with these functions.
+    /// The holes of two captures with a kernel each, at 10 to 20 ms and at 100 to 110 ms, with these functions.
     fn holes(functions: &[(i64, i64)]) -> Vec<(i64, i64)> {
+        let ms = |time: i64| 1_000_000 * time;
         let mut trace = TestTrace::new();
-        trace.launch(0..5).launches("k", 10..20).launch(90..95).launches("k", 100..110);
+        trace.launch(0..ms(5)).launches("k", ms(10)..ms(20)).launch(ms(90)..ms(95)).launches("k", ms(100)..ms(110));
         let mut trace = trace.finish();
         trace.events.python_frames = functions.len() as u64;
         let mut search = HoleSearch::new(&trace);
         for (start, end) in functions {
-            let time = HostInterval { thread: ThreadId(0), start: Ns(*start), end: Ns(*end) };
+            let time = HostInterval { thread: ThreadId(0), start: Ns(ms(*start)), end: Ns(ms(*end)) };
             search.add(CodeEvent { kind: CodeKind::Function, name: NameId(0), time });
         }
-        search.finish().into_iter().map(|(start, end)| (start.0, end.0)).collect()
+        search.finish().into_iter().map(|(start, end)| (start.0 / ms(1), end.0 / ms(1))).collect()
     }
 
     #[test]
@@ -104,6 +108,7 @@ mod tests {
         assert_eq!(holes(&[(80, 120), (0, 25), (1, 12)]), [(25, 80)]);
         assert_eq!(holes(&[(0, 120)]), []);
         assert_eq!(holes(&[(0, 50), (50, 120)]), []);
+        assert_eq!(holes(&[(0, 50), (55, 120)]), [], "a profiler does not start again so soon");
     }
 
     #[test]
