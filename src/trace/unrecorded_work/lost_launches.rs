@@ -142,9 +142,10 @@ impl LostLaunches {
         found.kernels = found.next_ops.iter().map(|lost| u64::from(lost.kernels)).sum();
         // Each launch has at least one op, so some ops are missing if there are more launches than later ops without a launch.
         let lost = found.graphs + found.kernels;
-        let first_lost = found.next_ops.iter().map(|lost| lost.start).chain(found.unfinished_from).min();
+        let first_lost = found.next_ops.iter().map(|lost| lost.start).min();
         let unlinked = first_lost.map_or(0, |first| unlinked_ops_since(trace, first));
-        if unlinked >= lost + found.unfinished || !found.is_long_before_end(trace) {
+        // The last launches may be those of another process, whose ops have no launch at all.
+        if unlinked_ops_since(trace, Ns(i64::MIN)) >= lost + found.unfinished || !found.is_long_before_end(trace) {
             (found.unfinished, found.unfinished_from) = (0, None);
         }
         if unlinked >= lost {
