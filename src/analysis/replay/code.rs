@@ -21,6 +21,9 @@ pub(super) const PROFILER_CODE: &str = "(profiler)";
 /// With more events in the part, no code is known.
 const MAX_EVENTS: usize = 262_144;
 
+/// Events may overlap by this much through rounding.
+const ROUNDING: Ns = Ns(2);
+
 /// One name of a function, op or range.
 #[derive(Debug, Clone, Copy)]
 struct Named {
@@ -187,7 +190,9 @@ fn timeline(events: &[Event], codes: &mut Codes) -> CodeTimeline {
         while let Some((end, _)) = open.pop_if(|(end, _)| *end <= time.start) {
             timeline.push(end, id(open.last()));
         }
-        let around = open.last().map(|(_, code)| *code).unwrap_or_default();
+        let (end, mut around) = open.last().copied().unwrap_or_default();
+        // A wait that ends within this event was moved there by rounding.
+        around.waits &= end + ROUNDING >= time.end;
         open.push((time.end, inner(around, *named, has_functions)));
         timeline.push(time.start, id(open.last()));
     }

@@ -18,7 +18,7 @@ pub(crate) struct SimulatedRun {
     pub(crate) beginning: Ns,
     /// GPU ops.
     pub(crate) ops: Vec<SimulatedOp>,
-    /// The outermost calls of the launching threads.
+    /// The outermost calls of the launching threads, and the synchronisations of others.
     pub(crate) calls: Vec<Span>,
     /// Ranges of these threads.
     pub(crate) ranges: Vec<Span>,

@@ -151,6 +151,96 @@ fn a_wait_for_an_event_that_may_be_an_earlier_one_leaves_a_saving_open() {
     assert!(low > 11.0 * 0.6 && high - low < 0.5 && confidence == Confidence::High, "{low} {high} {confidence:?}");
 }
 
+/// Twelve steps of 1.4 ms: the host launches a kernel of 1 ms and waits in a future for 1.1 ms. Another thread waits for the kernel,
+/// and works 80 us on it, if `is_recorded`. Then the host works 200 us.
+fn waits_for_a_waiter(is_recorded: bool) -> Sections {
+    let mut trace = TestTrace::coded();
+    trace.in_us();
+    for start in (0..16_800).step_by(1_400) {
+        trace.thread(1).launch(start..start + 10).launches("gemm", start + 20..start + 1_020);
+        trace.frame("futures/_base.py(428): result", start + 11..start + 1_110);
+        trace.frame("<method 'acquire' of '_thread.lock' objects>", start + 11..start + 1_110);
+        trace.frame("serve.py(7): schedule", start + 1_110..start + 1_400);
+        if is_recorded {
+            trace.thread(2).call("cudaEventSynchronize", start + 12..start + 1_030);
+            trace.frame("futures/thread.py(53): run", start + 12..start + 1_030);
+            trace.frame("serve.py(90): detokenize", start + 1_030..start + 1_110);
+            trace.frame("<method 'acquire' of '_thread.lock' objects>", start + 1_110..start + 1_412);
+        }
+    }
+    let mut trace = trace.finish();
+    look_up_code(&mut trace);
+    explain(&Context::new(&trace, 30))
+}
+
+#[test]
+fn a_wait_for_a_thread_that_waits_for_the_gpu_ends_with_the_op_and_the_work_after_it() {
+    let sections = waits_for_a_waiter(true);
+    let path = parts(&sections);
+    let time = |name: &str| path.iter().filter(|(_, other, _)| other == name).map(|(.., ms)| ms).sum::<f64>();
+    assert_eq!(path[0].0, PathKind::Kernel, "{path:?}");
+    assert!(path.iter().all(|(kind, ..)| *kind != PathKind::Waiting), "{path:?}");
+    // Of eleven steps; the window ends with the kernel of the last one.
+    assert!((time("detokenize") - 11.0 * 0.08).abs() < 0.01 && time("schedule") > 11.0 * 0.28, "{path:?}");
+    let (low, high) = saved(&sections, "gpu").unwrap();
+    assert!(low > 11.0 * 0.95 && high - low < 0.1, "{low} {high}");
+}
+
+#[test]
+fn a_wait_for_what_is_not_recorded_leaves_open_what_faster_kernels_save() {
+    let sections = waits_for_a_waiter(false);
+    let (kind, name, _) = &parts(&sections)[0];
+    assert_eq!((*kind, name.as_str()), (PathKind::Waiting, "result"));
+    let row: WhatIfRow = WhatIf::rows(&sections).into_iter().find(|row| row.id.to_string() == "gpu").unwrap();
+    // The first wait begins 10 us after the window, and the last kernel ends it.
+    let (low, high) = (row.saving_low_ms.0, row.saving_high_ms.0);
+    assert!(low < 1.1 && high > 11.0 * 0.95 && row.confidence != Confidence::High, "{row:?}");
+}
+
+/// Twelve steps in which the host launches a kernel of 1 ms, asks every 60 us whether it is done, sleeps meanwhile, and works 300 us.
+#[test]
+fn a_loop_that_asks_for_an_event_and_sleeps_waits_for_the_op() {
+    let mut trace = TestTrace::coded();
+    trace.in_us();
+    for start in (0..16_800).step_by(1_400) {
+        trace.launch(start..start + 10).launches("gemm", start + 20..start + 1_020);
+        for poll in (start + 20..start + 1_050).step_by(60) {
+            trace.call("cudaEventQuery", poll..poll + 2);
+            trace.frame("<built-in function sleep>", poll + 3..poll + 60);
+        }
+        trace.frame("serve.py(7): schedule", start + 1_100..start + 1_400);
+    }
+    let mut trace = trace.finish();
+    look_up_code(&mut trace);
+    let sections = explain(&Context::new(&trace, 30));
+    assert_eq!(parts(&sections)[0].0, PathKind::Kernel);
+    let (low, high) = saved(&sections, "gpu").unwrap();
+    assert!(low > 11.0 * 0.9 && high - low < 0.2, "{low} {high}");
+}
+
+/// 1,000 kernels of 49 us wait when the trace begins. The host launches 1,100 more, each in 4 us; with 1,150 in the queue a launch
+/// returns when a kernel ends, so that nearly all launches are blocked.
+#[test]
+fn launches_that_nearly_all_find_the_queue_full_wait_for_the_gpu() {
+    let mut trace = TestTrace::new();
+    trace.in_us();
+    let end_of = |kernel: i64| 10 + 50 * kernel + 49;
+    let mut now = 0;
+    for index in 0..2_100 {
+        let kernel = end_of(index) - 49..end_of(index);
+        if index < 1_000 {
+            trace.kernel("gemm", kernel);
+            continue;
+        }
+        let start = now;
+        now = (start + 4).max(if index < 1_150 { 0 } else { end_of(index - 1_150) + 1 });
+        trace.launch(start..now).launches("gemm", kernel);
+    }
+    // 105 ms; the host alone needs 1,100 launches of 4 us.
+    let (low, _) = saved(&trace.sections(), "gpu").unwrap();
+    assert!(low > 90.0, "{low}");
+}
+
 #[test]
 fn a_trace_without_launches_says_what_to_record() {
     let sections = TestTrace::nsys().in_us().kernel("k", 0..10).kernel("k", 20..30).sections();
