@@ -121,7 +121,7 @@ fn last_before_end(
     let next_call = calls.get(next).map_or(latest, |next| recorded.call(*next).start);
     let (mut at, mut unknown, mut works_until) = (call.end, Ns::ZERO, None);
     timelines.each_part(call.thread, call.end, latest, &mut |code, time| {
-        match code.filter(|code| code.function.is_some()) {
+        match code.filter(|code| code.waits || code.function.is_some()) {
             Some(code) if code.waits => works_until = works_until.or(Some(at)),
             Some(_) => {}
             None if works_until.is_none() => unknown += time,
