@@ -83,10 +83,10 @@ mod tests {
     fn the_function_that_holds_up_replays_is_named() {
         let action = |loop_name: &str| {
             let mut trace = TestTrace::coded();
-            trace.in_us();
+            trace.in_us().frame(loop_name, 0..70_000);
             for start in (0..6).map(|step| step * 10_000) {
-                trace.frame(loop_name, start..start + 9_999);
-                trace.frame("sglang/srt/managers/scheduler.py(7): get_next_batch_to_run", start + 1..start + 2_990);
+                trace
+                    .frame("sglang/srt/managers/scheduler.py(7): get_next_batch_to_run", start + 3_020..start + 12_990);
                 trace.call("cudaGraphLaunch", start + 3_000..start + 3_010);
                 trace.launches("gemm", start + 3_015..start + 9_990);
             }

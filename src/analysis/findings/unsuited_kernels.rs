@@ -149,8 +149,9 @@ mod tests {
         }
         let found = finding(&mut trace, "unsuited-kernels").unwrap();
         assert!(found.evidence.contains("6 kernels take 600 us"), "{found:?}");
-        // Half of them, if the host waits for the GPU in the gaps of 217 us before its steps. Short waits count in part.
-        assert!((0.2..0.3).contains(&found.cost_ms), "{found:?}");
+        // Half of those in the two whole steps, if the host waits for the GPU in the gaps of 217 us before its steps. Short waits count
+        // in part.
+        assert!((0.13..=0.2).contains(&found.cost_ms), "{found:?}");
     }
 
     #[test]

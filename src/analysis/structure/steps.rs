@@ -403,8 +403,8 @@ mod tests {
             rows(&sections, "steps", &keys::<Steps>()),
             [
                 // The gaps from 55 to 105 and from 125 to 135 end with late launches: 50 ns, and 10 and 0 ns.
-                "extend/prefill 1 2 30 100 50 50 0 50 - - 100 100 100 - 50 annotation proven",
-                "decode 2 3 3 30 25 5 0 5 30 30 30 60 30 - 83.333 annotation proven"
+                "extend/prefill 1 2 30 100 50 50 0 50 - - 100 0 0 100 100 - 50 annotation proven",
+                "decode 2 3 3 30 25 5 0 5 30 30 30 0 0 60 30 - 83.333 annotation proven"
             ]
         );
         assert_eq!(figure(&sections, "steps", "idle_outside_ns") + figure(&sections, "steps", "work_outside_pct"), 0.0);
