@@ -25,7 +25,9 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         return None;
     }
     let Cost { ms: cost_ms, what_if } = situation.cost(Cause::AllBlocking, drained_ms);
-    let runs_ahead = cost_ms > ms(device.drained().idle());
+    // Less than what is worth a finding says nothing.
+    let more_ms = cost_ms - ms(device.drained().idle());
+    let runs_ahead = situation.share(more_ms) >= situation.context.signals.thresholds.min_finding_share;
     let after = situation.largest_code_of_host().filter(|code| !code.is_call);
     // A wait has a finding of its own.
     let works = after.as_ref().filter(|code| !code.waits);
