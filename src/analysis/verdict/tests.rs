@@ -85,7 +85,7 @@ fn a_host_that_was_late_before_the_first_step_is_no_bound_of_the_steps() {
     }
     assert_eq!(
         verdict(&mut trace),
-        "Decode: 10 steps, median 100 us, mean batch 2, GPU busy 90.0 %; host and GPU are about equally fast: a step is at most \
+        "Decode: 10 steps, median 100 us, mean batch 2, GPU busy 90.0 %; a step is at most \
          29.2 % shorter without GPU work, and at most 8.5 % without the host; of the whole capture, the largest category is gemm (9.0 % of wall time); the GPU \
          idles for 9.0 ms outside of the steps."
     );
@@ -107,9 +107,10 @@ fn a_few_long_steps_do_not_change_what_bounds_the_usual_one() {
     // 2.2 ms of 4.2 ms.
     assert!(text.contains(", median 113 us, 2 of them 1.1 ms on average and 52."), "{text}");
     assert!(text.contains("; the median step is at most 8") && !text.contains("equally fast"), "{text}");
-    assert!(text.contains("% shorter without GPU work and at most 1"), "{text}");
+    // 13 us of 113 pass between two kernels, of which the latency of the launch and the return of the call stay.
+    assert!(text.contains("% shorter without GPU work and at most 8.8 % without the host"), "{text}");
     // 10 us of 18 steps and 1 ms of two are half of the time.
-    assert!(text.contains("% without the host, the mean step at most 4"), "{text}");
+    assert!(text.contains("% without the host, the mean step at most 44.7 % and 52."), "{text}");
     assert!(text.contains("Largest recoverable cost: "), "{text}");
 }
 
