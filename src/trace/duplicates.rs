@@ -1,6 +1,7 @@
-//! Events that a file has twice, as merged captures may: they are counted once. One pass over a table sorted by start, with a set for the
-//! rows of equal start.
+//! Events that a file has twice, as merged captures may: they are counted once. Only an event with a correlation id can be told from
+//! another one that looks alike. One pass over a table sorted by start, with a set for the rows of equal start.
 
+use super::ops::UNLINKED;
 use super::{GpuOps, Ns, Spans};
 use foldhash::fast::RandomState;
 use std::collections::HashSet;
@@ -34,11 +35,16 @@ fn distinct<K: Hash + Eq>(
     Some((0..rows as u32).filter(|row| repeated.binary_search(row).is_err()).collect())
 }
 
+/// The id of a row, if it has one: profilers write 0 where there is none.
+fn correlation(correlations: &[u32], row: usize) -> Option<u32> {
+    correlations.get(row).copied().filter(|id| !matches!(*id, 0 | UNLINKED))
+}
+
 /// The rows of ops that are no repetition: two ops of a stream cannot run at the same time. The ops are not linked to calls yet.
 pub(super) fn distinct_ops(ops: &GpuOps, correlations: &[u32]) -> Option<Vec<u32>> {
     let key = |row: usize| {
         let op = ops.get(row).filter(|op| op.duration > Ns::ZERO)?;
-        Some((op.duration, op.name, ops.stream_index(row), correlations.get(row).copied()))
+        Some((op.duration, op.name, ops.stream_index(row), correlation(correlations, row)?))
     };
     distinct(ops.len(), |row| ops.get(row).map(|op| op.start), key)
 }
@@ -47,7 +53,7 @@ pub(super) fn distinct_ops(ops: &GpuOps, correlations: &[u32]) -> Option<Vec<u32
 pub(super) fn distinct_calls(calls: &Spans, correlations: &[u32]) -> Option<Vec<u32>> {
     let key = |row: usize| {
         let call = calls.get(row).filter(|call| call.duration > Ns::ZERO)?;
-        Some((call.duration, call.name, call.thread, correlations.get(row).copied()))
+        Some((call.duration, call.name, call.thread, correlation(correlations, row)?))
     };
     distinct(calls.len(), |row| calls.start(row), key)
 }
@@ -79,6 +85,14 @@ mod tests {
         let trace = trace.finish();
         assert_eq!((trace.calls.len(), trace.gpu_ops.len()), (2, 4));
         assert_eq!(trace.problems.count(ProblemKind::RepeatedEvent), 0);
+    }
+
+    #[test]
+    fn events_without_a_correlation_id_are_kept() {
+        let mut trace = TestTrace::new();
+        trace.kernel("k", 10..20).kernel("k", 10..20).call("cudaFree", 0..5).call("cudaFree", 0..5);
+        let trace = trace.finish();
+        assert_eq!((trace.calls.len(), trace.gpu_ops.len()), (2, 2));
     }
 
     #[test]

@@ -782,7 +782,8 @@ impl Show<'_> {
 
     fn abstains(&self) -> Option<(Abstains, String)> {
         let (replay, steady) = (self.replay, &self.replay.steady);
-        let undecided = replay.path.parts.iter().filter(|((step, part), _)| part.is_undecided() && self.is_recorded(*step));
+        let undecided =
+            replay.path.parts.iter().filter(|((step, part), _)| part.is_undecided() && self.is_recorded(*step));
         let undecided = undecided.fold(Ns::ZERO, |sum, (_, time)| sum + *time);
         let undecided = undecided.0 as f64 / self.counted_time().0.max(1) as f64;
         if replay.linked() < MIN_LINKED {

@@ -119,7 +119,10 @@ fn calls_that_wait_longer_than_the_ops_run_are_stated_and_no_blocking_calls_are_
     crate::session::find_unrecorded_work(&mut trace);
     let run = analyze(&trace);
     let text = words(&run.sections["trust"].rows[0], "text");
-    assert!(text.starts_with("3 calls that wait for the GPU returned 2.7 ms (median) after the last op"), "{text}");
+    assert!(
+        text.starts_with("3 calls that wait for the GPU returned 2.7 ms (median) after the end of the last op before"),
+        "{text}"
+    );
     let findings: Vec<String> = rows_of(&run.sections["findings"], &["id"]);
     assert_eq!(findings, [""; 0]);
 }
@@ -137,7 +140,10 @@ fn copies_that_wait_for_more_than_the_graph_has_ops_are_stated_and_their_time_is
     crate::session::find_unrecorded_work(&mut trace);
     let run = analyze(&trace);
     let text = words(&run.sections["trust"].rows[0], "text");
-    assert!(text.starts_with("3 copies that wait for a graph began 2.6 ms (median) after the last op"), "{text}");
+    assert!(
+        text.starts_with("3 copies that wait for a graph began 2.6 ms (median) after the end of the last op before"),
+        "{text}"
+    );
     assert!(text.contains("That time (7.9 ms) is neither busy nor idle."), "{text}");
 }
 
