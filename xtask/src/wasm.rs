@@ -101,8 +101,7 @@ fn compile(module: &Module, purpose: Purpose) -> Result<PathBuf> {
         Purpose::Publish => run.run()?,
         // Clippy's compiler optimises less, so it would write a larger module.
         Purpose::Check if module.is_first_load => run.args(["--", "-Dwarnings"]).run()?,
-        // Optimising the whole program takes as long as everything else.
-        Purpose::Check => with_lints(run).args(["--", "-Clto=off", "-Ccodegen-units=16"]).run()?,
+        Purpose::Check => with_lints(run).run()?,
     }
     Ok(project::target_dir()?.join("wasm32-unknown-unknown/wasm/gpuprism.wasm"))
 }
