@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-use crate::command::{Run, in_parallel};
+use crate::command::{Run, cores, in_parallel};
 use crate::counts::Counts;
 use crate::program::{PROFILE, Program, cargo, with_lints};
 use crate::wasm::Purpose;
@@ -231,16 +231,16 @@ pub fn page_types_and_lints() -> Result<()> {
     Run::new("node node_modules/eslint/bin/eslint.js --max-warnings 0 www npm vscode tests/page eslint.config.js").run()
 }
 
-/// More browsers at once would disturb the tests that measure times.
-const PAGE_TESTS_AT_ONCE: usize = 4;
+/// A test file waits two thirds of its time, for a browser to start or for a state of the page.
+const PAGE_TESTS_PER_CORE: usize = 2;
 
-/// Runs several test files at once: they wait for the browser most of the time. On a busy machine a browser may time out, so a file that
-/// fails is repeated once, at the end and alone, and named.
+/// Runs several test files at once. On a busy machine a browser may time out, so a file that fails is repeated once, at the end and alone,
+/// and named.
 fn page_tests() -> Result<()> {
     let (chromium, program) = (setup::chromium()?, Program::built()?.path("gpuprism"));
     vscode::pack(&project::dist(), &vscode::default_file()?)?;
     let failed = Mutex::new(Vec::new());
-    in_parallel(&test_files(&project::root().join("tests/page"))?, PAGE_TESTS_AT_ONCE, |file| {
+    in_parallel(&test_files(&project::root().join("tests/page"))?, PAGE_TESTS_PER_CORE * cores(), |file| {
         let (outcome, output) = page_test(file, &chromium, &program)?;
         match outcome {
             Ok(()) => println!("\n{}\n{output}", file.display()),

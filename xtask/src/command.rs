@@ -99,15 +99,22 @@ impl Run {
     }
 }
 
-/// Calls `work` for each item, as many at once as there are cores, but at most `limit`. The first error of a thread ends that thread and
-/// is returned.
-pub fn in_parallel<Item: Sync>(items: &[Item], limit: usize, work: impl Fn(&Item) -> Result<()> + Sync) -> Result<()> {
+/// The number of processor cores that this process may use.
+pub fn cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Calls `work` for each item, `at_once` at the same time. The first error of a thread ends that thread and is returned.
+pub fn in_parallel<Item: Sync>(
+    items: &[Item],
+    at_once: usize,
+    work: impl Fn(&Item) -> Result<()> + Sync,
+) -> Result<()> {
     let next = AtomicUsize::new(0);
     let work_until_none_is_left =
         || iter::from_fn(|| items.get(next.fetch_add(1, Ordering::Relaxed))).try_for_each(&work);
     thread::scope(|scope| {
-        let cores = thread::available_parallelism().map_or(1, NonZero::get).min(limit);
-        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work_until_none_is_left)).collect();
+        let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(work_until_none_is_left)).collect();
         workers.into_iter().try_for_each(|worker| worker.join().unwrap_or_else(|cause| panic::resume_unwind(cause)))
     })
 }

@@ -8,7 +8,7 @@ use std::{fs, iter};
 
 use anyhow::{Context, Result, bail};
 
-use crate::command::{Run, in_parallel};
+use crate::command::{Run, cores, in_parallel};
 use crate::{project, setup};
 
 /// The flags of cargo-fuzz without a sanitizer. Only sanitizers need a nightly compiler.
@@ -33,7 +33,7 @@ pub fn all(seconds: u64) -> Result<()> {
     let targets = targets(&manifest)?;
     let programs = build(&fuzz, &manifest)?;
     // The targets are independent, and each uses one core.
-    in_parallel(&targets, targets.len(), |target| run(&fuzz, &programs, target, seconds))
+    in_parallel(&targets, cores(), |target| run(&fuzz, &programs, target, seconds))
 }
 
 fn targets(manifest: &Path) -> Result<Vec<String>> {
