@@ -284,7 +284,7 @@ fn page_test(file: &Path, chromium: &Path, program: &Path) -> Result<(Result<()>
 /// Compares the results of the command line, as the checks build it, and of the page's modules, because an optimiser can make them
 /// differ: see `docs/decisions/017-optimiser-fault.md`.
 fn same_results() -> Result<()> {
-    compare_builds(&Program::built()?, &Program::built()?)
+    compare_builds(&Program::built()?, &Program::built()?, 300)
 }
 
 /// The same with the release build and the debug build of the command line, and the page in `dist`.
@@ -295,14 +295,15 @@ pub fn all_builds() -> Result<()> {
     }
     let (debug, release) = (project::target_dir()?.join("debug"), project::target_dir()?.join("release"));
     let checks = Program::build(Purpose::Publish)?;
-    compare_builds(&Program::at(debug), &checks)?;
-    compare_builds(&Program::at(release), &checks)
+    compare_builds(&Program::at(debug), &checks, 1_000)?;
+    compare_builds(&Program::at(release), &checks, 1_000)
 }
 
-/// Compares a program with another one and with the page. The second one has examples.
-fn compare_builds(program: &Program, checks: &Program) -> Result<()> {
+/// Compares a program with another one and with the page, on files up to this size. The second one has examples.
+fn compare_builds(program: &Program, checks: &Program, max_kilobytes: u32) -> Result<()> {
     Run::new("node tests/page/builds.mjs")
         .args([program.path("gpuprism"), checks.path("gpuprism"), checks.examples(), project::dist()])
+        .arg(max_kilobytes.to_string())
         .run()
 }
 
