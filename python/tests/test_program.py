@@ -18,20 +18,35 @@ from conftest import rank_trace
 
 import gpuprism
 
-BIG_EVENTS = 400_000
-NAMES = 60_000
+# Work of this length is interrupted often enough to see that other threads go on.
+LONG_S = 0.2
+
+
+def grown(write, work):
+    """Calls `write` with 1,000, 2,000, ... until `work` takes `LONG_S` with this build; returns this number."""
+    for doublings in range(12):
+        size = 1_000 << doublings
+        write(size)
+        begin = time.monotonic()
+        work()
+        if time.monotonic() - begin >= LONG_S:
+            break
+    return size
 
 
 @pytest.fixture(scope="session")
 def big_file(tmp_path_factory):
-    """A trace that takes a while to read: the same short kernels over and over."""
+    """A trace that takes a while to read, and the number of its kernels: the same short ones over and over."""
     path = tmp_path_factory.mktemp("big") / "big.json"
     event = '{"ph": "X", "cat": "kernel", "name": "k%d", "pid": 0, "tid": 7, "ts": %d, "dur": 3, "args": {"device": 0, "stream": 7}}'
-    with open(path, "w") as file:
-        file.write('{"traceEvents": [')
-        file.write(",\n".join(event % (number % 50, number * 5) for number in range(BIG_EVENTS)))
-        file.write("]}")
-    return path
+
+    def write(events):
+        with open(path, "w") as file:
+            file.write('{"traceEvents": [')
+            file.write(",\n".join(event % (number % 50, number * 5) for number in range(events)))
+            file.write("]}")
+
+    return path, grown(write, lambda: gpuprism.open(path))
 
 
 def while_others_run(work):
@@ -57,35 +72,41 @@ def while_others_run(work):
 
 
 def test_other_threads_go_on_while_a_file_is_read(big_file):
-    trace = while_others_run(lambda: gpuprism.open(big_file))
-    assert sum(row["count"] for row in trace.kernels.rows()) == BIG_EVENTS
+    path, events = big_file
+    trace = while_others_run(lambda: gpuprism.open(path))
+    assert sum(row["count"] for row in trace.kernels.rows()) == events
 
 
 @pytest.fixture(scope="session")
 def many_names(tmp_path_factory):
-    """A trace whose reports are large: each kernel has a name of its own."""
+    """A trace whose reports are large, and the number of its kernels: each one has a name of its own."""
     path = tmp_path_factory.mktemp("names") / "names.json"
     event = '{"ph": "X", "cat": "kernel", "name": "k%d_%d", "pid": 0, "tid": 7, "ts": %d, "dur": 3, "args": {"device": 0, "stream": 7}}'
-    events = ",\n".join(event % (number, number * 7, number * 5) for number in range(NAMES))
-    path.write_text('{"traceEvents": [' + events + "]}")
-    return path
+
+    def write(names):
+        events = ",\n".join(event % (number, number * 7, number * 5) for number in range(names))
+        path.write_text('{"traceEvents": [' + events + "]}")
+
+    return path, grown(write, lambda: gpuprism.open(path))
 
 
 def test_other_threads_go_on_while_reports_are_written(many_names):
-    trace = gpuprism.open([many_names] * 4)
-    assert len(while_others_run(trace.to_json)) > NAMES
+    path, names = many_names
+    trace = gpuprism.open([path] * 4)
+    assert len(while_others_run(trace.to_json)) > names
     assert while_others_run(trace.to_html).startswith("<!doctype html>")
 
 
 def test_other_threads_go_on_while_a_notebook_draws(big_file):
-    trace = gpuprism.open(big_file)
+    trace = gpuprism.open(big_file[0])
     # The strips of one call take too little time to be seen: several calls are.
     assert while_others_run(lambda: [trace._repr_html_() for _ in range(40)][0]).startswith("<iframe")
 
 
 def test_other_threads_go_on_while_facts_are_written(big_file, tmp_path):
-    (run,) = while_others_run(lambda: gpuprism.facts(big_file, tmp_path / "facts"))
-    assert (run["path"], run["outcome"], run["reason"]) == (str(big_file), "written", None)
+    path, _ = big_file
+    (run,) = while_others_run(lambda: gpuprism.facts(path, tmp_path / "facts"))
+    assert (run["path"], run["outcome"], run["reason"]) == (str(path), "written", None)
 
 
 def test_several_threads_may_use_one_trace(example):
