@@ -6,7 +6,8 @@ use super::section::{Answer, Ms, Pct, Stated, TypedSection, section};
 use crate::analysis::host::barriers::{BarrierKind, Barriers, Sync};
 use crate::analysis::host::idle::{GpuIdle, GpuIdleRow};
 use crate::rules::signals::Signals;
-use crate::trace::Ns;
+use crate::trace::{Fraction, Ns};
+use crate::words;
 
 section! {
     /// The key figures of a run.
@@ -114,7 +115,7 @@ fn bottleneck(run: &Run) -> Option<String> {
         }
     }
     let (name, share) = largest;
-    Some(format!("{name}, {:.1} % of wall time", 100.0 * share))
+    Some(words::labels::bottleneck(name, Fraction(share)))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use crate::analysis::section::{KernelName, Plain, Value};
 use crate::rules::names;
 use crate::trace::{DeviceId, GpuOp, NameId, ProcessId, Trace};
+use crate::words;
 
 /// The device id of the trace: an integer if it is one, otherwise text such as `[TP00] 0`.
 pub(crate) fn device(trace: &Trace, id: DeviceId) -> Value {
@@ -34,11 +35,7 @@ pub(crate) fn kernel(trace: &Trace, id: NameId) -> Value {
 /// only the device.
 pub(crate) fn lane(trace: &Trace, head: &str, op: &GpuOp) -> String {
     let device = trace.devices.get(op.device.0 as usize).map_or("", |device| device.id.as_str());
-    match (trace.devices.len() > 1, op.stream >= 0) {
-        (false, true) => format!("{head} stream {}", op.stream),
-        (true, true) => format!("{head} {device} stream {}", op.stream),
-        (_, false) => format!("{head} device {device}"),
-    }
+    words::labels::lane(head, device, trace.devices.len() > 1, (op.stream >= 0).then_some(op.stream))
 }
 
 /// The stream number; `Null` if it is unknown.

@@ -8,6 +8,7 @@ use super::rule_use::{KernelSum, sum_kernels, sums};
 use super::section::{CategoryName, KernelName, Pct, Section, TypedSection, section};
 use crate::rules::{RuleSet, names};
 use crate::trace::Ns;
+use crate::words::rules as words;
 use std::collections::BTreeMap;
 
 /// The most kernels that are listed; the figures count all.
@@ -45,7 +46,7 @@ pub fn rule_draft(rules: &RuleSet, regex: &str, runs: &[&Run]) -> Section {
     };
     let figures = DraftFigures { names: taken.len(), launches, elapsed_ns: Ns(elapsed), share_pct: share_pct(elapsed) };
     let mut answer = RuleDraft::answer("the kernel names of the runs shown")
-        .limit(format!("The category is the one so far. At most {MAX_ROWS} kernels are listed; the figures count all."))
+        .limit(words::draft(MAX_ROWS))
         .with_figures(figures)
         .with_rows(taken.iter().take(MAX_ROWS).filter_map(|index| kernels.get(*index)).map(row));
     answer.rows_in_all = taken.len() as u64;

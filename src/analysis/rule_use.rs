@@ -9,6 +9,7 @@ use super::section::{Answer, CategoryName, KernelName, Pct, Sections, TypedSecti
 use crate::ordering;
 use crate::rules::{MISC, RuleSet, RuleUse, Usage, names};
 use crate::trace::Ns;
+use crate::words::rules as words;
 use std::collections::BTreeMap;
 
 section! {
@@ -98,18 +99,10 @@ pub(super) fn sums(kernels: &[KernelSum], indices: impl Iterator<Item = usize>) 
 }
 
 fn rules_in_force(rules: &RuleSet, kernels: &[KernelSum], usage: &Usage) -> Answer<RulesInForce> {
-    let derived = format!(
-        "the rules {} in the order in which they are tried, and the kernel names of the runs shown",
-        rules.label()
-    );
-    let mut answer = RulesInForce::answer(derived)
+    let mut answer = RulesInForce::answer(words::in_force(&rules.label()))
         .limit("The first rule that matches a name takes it. A name is shadowed if the rule matches it but an earlier rule takes it");
     if usage.fully_tested < kernels.len() {
-        answer = answer.limit(format!(
-            "Shadowing is computed for the {} most expensive names of {}; the names that rules take are complete",
-            usage.fully_tested,
-            kernels.len()
-        ));
+        answer = answer.limit(words::shadowing_of_some(usage.fully_tested, kernels.len()));
     }
     let (_, total) = sums(kernels, 0..kernels.len());
     let mut states = [0_u64; 3];
@@ -164,10 +157,9 @@ fn shadowing_rules(shadowed: &[(usize, usize)], usage: &Usage) -> String {
     let more = counts.len().saturating_sub(MAX_SHADOWING_RULES);
     let named = counts.iter().take(MAX_SHADOWING_RULES).filter_map(|(index, count)| {
         let rule = usage.rules.get(*index)?;
-        let names = if *count == 1 { "name" } else { "names" };
-        Some(format!("rule {} ({}): {count} {names}", index + 1, rule.category))
+        Some(words::shadowing(index + 1, rule.category, *count))
     });
-    let more = (more > 0).then(|| format!("and {more} more"));
+    let more = (more > 0).then(|| words::more_rules(more));
     named.chain(more).collect::<Vec<_>>().join("\n")
 }
 
@@ -191,7 +183,7 @@ fn misc(kernels: &[KernelSum], usage: &Usage) -> Answer<RulesMisc> {
             launches: kernel.launches,
             elapsed_ns: Ns(kernel.elapsed_ns),
             share_pct: Pct::of(Ns(kernel.elapsed_ns), Ns(total)),
-            taken_by: rule.map(|(index, regex)| format!("rule {}: {regex}", index + 1)),
+            taken_by: rule.map(|(index, regex)| words::rule(index + 1, regex)),
         });
     }
     let (launches, elapsed) = sums(kernels, in_misc.iter().map(|(kernel, _)| *kernel));
@@ -213,9 +205,7 @@ fn other_rules_limit(rules: &RuleSet, runs: &[&Run]) -> Option<String> {
         run.rules != rules.label() || run.kernels.iter().any(is_different)
     };
     let labels: Vec<&str> = runs.iter().filter(has_other_rules).map(|run| run.label.as_str()).collect();
-    (!labels.is_empty()).then(|| {
-        format!("The categories of {} come from other rules: an earlier report keeps its categories", labels.join(", "))
-    })
+    (!labels.is_empty()).then(|| words::other_rules(&labels))
 }
 
 #[cfg(test)]

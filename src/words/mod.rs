@@ -12,6 +12,7 @@
 //! - [`stages`]: the stages of serving as sentences name them.
 //! - One file or folder per source of sentences, with the name of that part of `analysis`.
 
+pub(crate) mod catalog;
 pub(crate) mod communication;
 pub(crate) mod compare;
 #[cfg(not(target_arch = "wasm32"))]
@@ -21,19 +22,23 @@ pub(crate) mod graph_captures;
 pub(crate) mod hardware;
 pub(crate) mod idle;
 pub(crate) mod kernels;
+pub(crate) mod labels;
 pub(crate) mod latency;
 pub(crate) mod model_lines;
 pub(crate) mod notices;
 pub(crate) mod numbers;
+pub(crate) mod op_costs;
 pub(crate) mod overlap;
 pub(crate) mod phrases;
 pub(crate) mod ranks;
 pub(crate) mod recapture;
 pub(crate) mod replay;
+pub(crate) mod rules;
 pub(crate) mod stages;
 pub(crate) mod start_up;
 pub(crate) mod step_floor;
 pub(crate) mod steps;
+pub(crate) mod timeline;
 pub(crate) mod times;
 pub(crate) mod triage_rows;
 pub(crate) mod triage_summary;

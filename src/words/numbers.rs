@@ -80,6 +80,11 @@ pub(crate) fn trimmed(value: f64) -> String {
     format!("{value:.2}").trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
+/// The smallest and the largest of some counts: `1-4`.
+pub(crate) fn range(min: u64, max: u64) -> String {
+    format!("{min}-{max}")
+}
+
 /// A number of bytes: `24.6 kB`.
 pub(crate) fn bytes(bytes: f64) -> String {
     match bytes {

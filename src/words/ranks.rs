@@ -82,11 +82,6 @@ pub(crate) fn rank(rank: u32) -> String {
     format!("rank {rank}")
 }
 
-/// `GPU 3`
-pub(crate) fn gpu(id: &str) -> String {
-    format!("GPU {id}")
-}
-
 /// A rank outside of its job.
 pub(crate) fn impossible_rank(rank: i64, world_size: i64) -> String {
     format!("it claims to be rank {rank} of {world_size}, which is impossible, and its name has no rank number")

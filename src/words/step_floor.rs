@@ -20,6 +20,18 @@ pub(crate) enum Weights<'a> {
     Unknown,
 }
 
+/// The weights that shapes show. `source`: a clause about where the shapes come from.
+pub(crate) fn traced_weights(layers: usize, has_lm_head: bool, source: &str) -> String {
+    let lm_head = if has_lm_head { " and the LM head" } else { "" };
+    format!("weights of {layers} layers{lm_head} inferred from shapes{source}")
+}
+
+/// The division of a model over GPUs: `TP 2, EP 1, PP 1, DP 1`. The arguments of a server do not tell the last.
+pub(crate) fn division([tp, ep, pp, dp]: [u64; 4], is_by_server: bool) -> String {
+    let last = if is_by_server { " by server_args.json".to_owned() } else { format!(", DP {dp}") };
+    format!("TP {tp}, EP {ep}, PP {pp}{last}")
+}
+
 /// A step took less than its floor. `division`: over GPUs, in words.
 pub(crate) fn contradiction(weights: &Weights, division: Option<&str>, gpu: &str, busy: Ms, floor: Ms) -> String {
     let head =

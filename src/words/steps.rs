@@ -75,3 +75,38 @@ pub(crate) fn numbered_ranges(covered: Fraction) -> String {
         percent_0(covered)
     )
 }
+
+/// Steps of the start of the program that a triage leaves out.
+pub(crate) fn starting_left_out(steps: u64) -> String {
+    format!("Steps that begin while the program starts are left out: {}.", grouped(steps))
+}
+
+/// Steps whose times are those of the ops launched in them.
+pub(crate) fn by_launches(some: usize, all: usize) -> String {
+    let steps = some_of(some, all);
+    format!("{steps} have no annotation on the device. They start and end with the GPU ops launched in them.")
+}
+
+/// Steps whose times are those of the annotation on the host.
+pub(crate) fn by_host(some: usize, all: usize) -> String {
+    let steps = some_of(some, all);
+    format!("{steps} launched no GPU op in the trace. Their time is that of the host annotation.")
+}
+
+fn some_of(some: usize, all: usize) -> String {
+    if some == all { "The steps".to_owned() } else { format!("{some} of {all} steps") }
+}
+
+/// Steps on several devices.
+pub(crate) fn once_per_device(devices: usize) -> String {
+    format!("Each step counts once per device ({devices} devices).")
+}
+
+/// The stages of some steps: `decode`, or `10 % extend/prefill, 90 % decode`. From the share of each stage.
+pub(crate) fn mix(stages: &[(&str, Fraction)]) -> String {
+    if let [(only, _)] = stages {
+        return (*only).to_owned();
+    }
+    let parts = stages.iter().map(|(stage, share)| format!("{} {stage}", percent_0(*share)));
+    parts.collect::<Vec<_>>().join(", ")
+}

@@ -5,6 +5,8 @@ use crate::analysis::results::{Run, WallSource};
 use crate::analysis::section::TypedSection;
 use crate::analysis::structure::stages::{Stage, stage_of_path};
 use crate::analysis::structure::steps::{StepRow, Steps as StepSection};
+use crate::trace::Fraction;
+use crate::words;
 
 /// The steps of a run, by stage.
 #[derive(Debug, Clone, PartialEq)]
@@ -88,11 +90,9 @@ impl Steps {
 
     /// The stages as text: `decode`, or `10 % extend/prefill, 90 % decode`.
     pub(super) fn mix(&self) -> String {
-        if let [only] = self.stages.as_slice() {
-            return only.stage.clone();
-        }
-        let part = |stage: &StageSteps| format!("{:.0} % {}", 100.0 * self.share_of_stage(&stage.stage), stage.stage);
-        self.stages.iter().map(part).collect::<Vec<_>>().join(", ")
+        let share = |stage: &StageSteps| Fraction(self.share_of_stage(&stage.stage));
+        let stages = self.stages.iter().map(|stage| (stage.stage.as_str(), share(stage)));
+        words::steps::mix(&stages.collect::<Vec<_>>())
     }
 
     /// The mean of a value over all steps; `None` if a stage does not have it.

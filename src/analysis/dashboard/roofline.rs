@@ -4,6 +4,7 @@
 use super::{Categories, Preset, is_communication, matching_row, number};
 use crate::analysis::results::Run;
 use crate::analysis::section::Record;
+use crate::words;
 
 /// The section with points from counters.
 const COUNTERS: &str = "roofline";
@@ -86,7 +87,7 @@ pub fn points<'a>(
         });
         let key: &[&str] = if is_op { &["op", "shape", "dtype"] } else { &["kernel_name"] };
         let baseline = matching_row(others, row, key).and_then(coordinates);
-        let op = is_op.then(|| format!("{} {}", row.text("op"), row.text("shape")));
+        let op = is_op.then(|| words::labels::op(row.text("op"), row.text("shape")));
         Some(Point { row, kernel, op, flop_per_byte, tflops, category: categories.get(kernel), limit, baseline })
     };
     section.rows.iter().filter_map(point).collect()

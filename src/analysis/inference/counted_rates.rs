@@ -6,6 +6,7 @@ use crate::analysis::context::Context;
 use crate::analysis::hardware::memory_traffic::CountedBytes;
 use crate::rules::inference::thresholds;
 use crate::trace::Ns;
+use crate::words::op_costs::Counted;
 
 /// What the counters tell of a role.
 pub(super) struct CountedRates {
@@ -13,8 +14,8 @@ pub(super) struct CountedRates {
     pub(super) tb_per_s: Option<f64>,
     /// The share of the memory's bandwidth, in per cent.
     pub(super) of_memory_pct: Option<f64>,
-    /// What the rate rests on, or what was not counted.
-    pub(super) words: String,
+    /// Which bytes were counted.
+    pub(super) bytes: Counted,
 }
 
 impl CountedRates {
@@ -28,13 +29,13 @@ impl CountedRates {
             return None;
         }
         let tb_per_s = counted.tb_per_s(counted.total());
-        let words = match (tb_per_s, counted.tb_per_s(counted.read), counted.tb_per_s(counted.written)) {
-            (Some(_), ..) => "bytes by counters".to_owned(),
-            (None, Some(read), _) => format!("by counters {read:.2} TB/s are read; writes were not counted"),
-            (None, None, Some(written)) => format!("by counters {written:.2} TB/s are written; reads were not counted"),
+        let bytes = match (tb_per_s, counted.tb_per_s(counted.read), counted.tb_per_s(counted.written)) {
+            (Some(_), ..) => Counted::All,
+            (None, Some(read), _) => Counted::Read(read),
+            (None, None, Some(written)) => Counted::Written(written),
             (None, None, None) => return None,
         };
         let of_memory_pct = tb_per_s.zip(context.preset()).map(|(rate, preset)| 100.0 * rate / preset.memory_tb_per_s);
-        Some(Self { tb_per_s, of_memory_pct, words })
+        Some(Self { tb_per_s, of_memory_pct, bytes })
     }
 }

@@ -3,6 +3,7 @@
 use super::floor::Parallel;
 use super::served_model::ServedModel;
 use crate::analysis::context::Context;
+use crate::words::step_floor as words;
 
 /// The division of a model over GPUs.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,8 +26,7 @@ impl Division {
             ranks.is_some_and(|ranks| ranks > 1) || trace.devices.len() > 1 || context.collectives().is_some();
         let Parallel { tp, ep, pp, dp } = model.parallel.unwrap_or_default();
         let words = match (model.parallel, ranks) {
-            (Some(_), _) if model.is_by_server => Some(format!("TP {tp}, EP {ep}, PP {pp} by server_args.json")),
-            (Some(_), _) => Some(format!("TP {tp}, EP {ep}, PP {pp}, DP {dp}")),
+            (Some(_), _) => Some(words::division([tp, ep, pp, dp], model.is_by_server)),
             (None, _) if has_many => None,
             (None, Some(_)) => Some("one rank".to_owned()),
             (None, None) => Some("one GPU assumed".to_owned()),

@@ -10,6 +10,7 @@ use crate::analysis::section::{Answer, KernelName, Ms, Pct, Stated, TypedSection
 use crate::ordering;
 use crate::rules::names;
 use crate::trace::Ns;
+use crate::words::op_costs::{self as words, Basis};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
@@ -61,13 +62,8 @@ pub(crate) fn op_costs(context: &Context) -> Answer<OpCosts> {
     if work.executions().is_empty() {
         return missing(context);
     }
-    let of_replays = if context.trace.captured_graphs.outcome().is_some() {
-        "A kernel of a graph replay belongs to the op that launched it in the capture of the graph, whose batch is padded, if that is known."
-    } else {
-        "Kernels of graph replays belong to no op."
-    };
     let mut answer = OpCosts::answer("framework ops with the shapes of their arguments, and the kernels that they launched")
-        .limit(format!("A kernel belongs to the innermost op with known cost that was open on the launching thread. {of_replays}"))
+        .limit(words::owners(context.trace.captured_graphs.outcome().is_some()))
         .limit("The time of an op is the union of its kernels, without memory copies and sets. Rates are for the median.")
         .limit("A multiplication and an addition are two operations. Bytes count each operand and the result once; what the cache keeps is not known.");
     let limits = work.limits();
@@ -78,7 +74,7 @@ pub(crate) fn op_costs(context: &Context) -> Answer<OpCosts> {
     }
     let left_out = context.trace.shaped_ops.left_out;
     if left_out > 0 {
-        answer = answer.limit(format!("{left_out} ops were not read, because the file has too many ops or shapes."));
+        answer = answer.limit(words::left_out(left_out));
     }
     let busy: Ns = context.survey().busy.iter().flatten().fold(Ns::ZERO, |sum, device| sum + device.busy);
     let rows = rows(context, work);
@@ -179,7 +175,7 @@ fn table_row(context: &Context, work: &OpWork, row: &Row, busy: Ns) -> OpCostRow
         of_peak_pct: of_peak.map(|(share, _)| Pct(share)),
         bound_by: bound_by.map(str::to_owned),
         kernel: kernel(context, row),
-        basis: basis(&row.cost, &shape_words(row), of_peak.map(|(share, _)| share)),
+        basis: words::basis(&shape_words(row), basis(&row.cost, of_peak.map(|(share, _)| share))),
     }
 }
 
@@ -194,31 +190,21 @@ fn kernel(context: &Context, row: &Row) -> Option<KernelName> {
 fn shape_words(row: &Row) -> String {
     let sources = || row.executions.iter().map(|execution| execution.source);
     let weakest = sources().max().unwrap_or(ShapeSource::Trace);
-    let also = if weakest > ShapeSource::Trace && sources().any(|source| source == ShapeSource::Trace) {
-        " of the trace and"
-    } else {
-        ""
-    };
-    format!("shapes{also}{}", weakest.words())
+    let also_of_trace = weakest > ShapeSource::Trace && sources().any(|source| source == ShapeSource::Trace);
+    words::shapes(weakest.words(), also_of_trace)
 }
 
 /// What the figures of a row rest on.
-fn basis(cost: &OpCost, shapes: &str, of_peak_pct: Option<f64>) -> String {
-    let mb = |bytes: f64| (bytes / 1e6).round() as i64;
+fn basis(cost: &OpCost, of_peak_pct: Option<f64>) -> Basis {
     if let Some(why) = cost.unknown {
-        return format!("{shapes}; unknown: {why}");
+        return Basis::Unknown(why);
     }
-    if cost.varlen.is_some() && of_peak_pct.is_none_or(|share| share <= 100.0) {
-        return format!("{shapes}, and the lengths of the requests by the annotation of the step");
-    }
-    match (cost.bytes.zip(cost.most_bytes), of_peak_pct) {
-        (Some((least, most)), _) => {
-            format!("{shapes}; {} to {} MB, by the number of experts that the tokens use", mb(least), mb(most))
-        }
-        (None, Some(share)) if share > 100.0 => {
-            format!("{shapes}; above the limit: the model of the op is wrong, or operands come from the cache")
-        }
-        _ => shapes.to_owned(),
+    let is_above_limit = of_peak_pct.is_some_and(|share| share > 100.0);
+    match cost.bytes.zip(cost.most_bytes) {
+        _ if cost.varlen.is_some() && !is_above_limit => Basis::Lengths,
+        Some((least_bytes, most_bytes)) => Basis::Experts { least_bytes, most_bytes },
+        None if is_above_limit => Basis::AboveLimit,
+        None => Basis::Shapes,
     }
 }
 

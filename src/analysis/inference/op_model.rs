@@ -7,6 +7,7 @@ use super::varlen_attention::VarlenAttention;
 use crate::analysis::structure::stages::StepInfo;
 use crate::rules::op_models::{Formula, OpModel, op_model};
 use crate::trace::{Argument, Element, OpShape};
+use crate::words::op_costs::{self as words, Heads};
 
 /// The cost of one execution of an op. What the shapes do not show is `None`.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -93,8 +94,7 @@ fn product(model: &OpModel, tensors: &[&Argument]) -> Option<OpCost> {
     // The result of types with 8 bits or less has 16 bits.
     let result = a.element.bytes().map(|bytes| bytes.max(2) as f64);
     let k_values = if is_fp4 { k.saturating_mul(2) } else { k };
-    let shape = format!("{m} x {n} x {k_values}");
-    let shape = if batch > 1 { format!("{batch} x ({shape})") } else { shape };
+    let shape = words::product(batch, [m, n, k_values]);
     let rows = Some(m).filter(|_| batch == 1);
     let [batch, m, n, k, k_values] = [batch, m, n, k, k_values].map(|length| length as f64);
     let bytes = |tensor: &Argument| tensor.element.bytes().map(|bytes| bytes as f64);
@@ -128,12 +128,7 @@ fn attention(model: &OpModel, op: &OpShape, tensors: &[&Argument]) -> Option<OpC
         "False" | "false" | "0" => Some(false),
         _ => None,
     };
-    let mask = match is_causal {
-        Some(true) => " causal",
-        Some(false) => "",
-        None => " mask unknown",
-    };
-    let shape = format!("batch {batch}, heads {heads}/{kv_heads}, {nq} x {nk}, size {d}{mask}");
+    let shape = words::attention(batch, Heads { heads, kv_heads, size: d }, [nq, nk], is_causal);
     let [batch, heads, kv_heads, nq, nk, d, dv] = [batch, heads, kv_heads, nq, nk, d, dv].map(|length| length as f64);
     // The mask leaves out a triangle of the last nq columns.
     let pairs = is_causal.map(|is_causal| (nq * nk - if is_causal { nq * nq / 2.0 } else { 0.0 }).max(0.0));
@@ -178,7 +173,7 @@ fn grouped_product(tensors: &[&Argument]) -> Option<OpCost> {
     let with = |count: u64| moved.zip(matrix).map(|(moved, matrix)| moved + count as f64 * matrix);
     let most = (*experts).min(*rows);
     Some(OpCost {
-        shape: format!("{rows} x {n} x {k}, {experts} experts"),
+        shape: words::grouped_product([*rows, *n, *k], *experts),
         types: types(&[a.element, b.element]),
         flop: Some(2.0 * m * columns * inner),
         bytes: with(most.min(1)),
@@ -194,7 +189,7 @@ fn hidden_experts(tensors: &[&Argument]) -> Option<OpCost> {
     let [hidden, choices] = tensors else { return None };
     let ([tokens, size], [_, experts]) = (&*hidden.lengths, &*choices.lengths) else { return None };
     Some(OpCost {
-        shape: format!("{tokens} tokens of {size}, {experts} experts"),
+        shape: words::hidden_experts(*tokens, *size, *experts),
         types: types(&[hidden.element]),
         unknown: Some("the weights of the experts are no arguments"),
         ..OpCost::default()
@@ -227,10 +222,8 @@ fn convolution(model: &OpModel, op: &OpShape, tensors: &[&Argument]) -> Option<O
     let size = |lengths: &[u64]| lengths.iter().map(|length| *length as f64).product::<f64>();
     let results = *batch as f64 * *out_channels as f64 * size(&output);
     let moved = input.bytes().zip(weight.bytes()).zip(input.element.bytes());
-    let grouped = if groups > 1 { format!(", {groups} groups") } else { String::new() };
-    let (from, kernel_text) = (joined(input_size), joined(kernel));
     Some(OpCost {
-        shape: format!("batch {batch}, {channels} to {out_channels} channels, {from}, kernel {kernel_text}{grouped}"),
+        shape: words::convolution(*batch, [*channels, *out_channels], [input_size, kernel], groups),
         types: types(&[input.element, weight.element]),
         flop: Some(2.0 * results * *group_channels as f64 * size(kernel)),
         bytes: moved.map(|((input, weight), width)| input + weight + results * width as f64),
@@ -257,7 +250,7 @@ fn experts(tensors: &[&Argument]) -> Option<OpCost> {
     let states = hidden.bytes().map(|bytes| 2.0 * bytes);
     let of_experts = |count: u64| Some(count as f64 * weights? + states?);
     Some(OpCost {
-        shape: format!("{tokens} tokens, {top_k} of {experts} experts, {h} x {inner}"),
+        shape: words::experts(*tokens, [*top_k, *experts], [*h, *inner]),
         types: types(&[hidden.element, up.element]),
         flop: Some(6.0 * flop_choices * h_size * inner_size),
         bytes: of_experts((*top_k).min(*experts).min(choices)),
@@ -283,7 +276,7 @@ fn traffic(model: &OpModel, op: &OpShape, tensors: &[&Argument]) -> Option<OpCos
     }
     let elements: Vec<Element> = tensors.iter().chain(&written).map(|tensor| tensor.element).collect();
     (!shape.is_empty()).then(|| OpCost {
-        shape: joined(&shape),
+        shape: words::lengths(&shape),
         types: types(&elements),
         bytes: Some(bytes),
         ..OpCost::default()
@@ -336,10 +329,6 @@ fn value<'a>(model: &OpModel, op: &'a OpShape, at: usize) -> &'a str {
 fn numbers(list: &str) -> Vec<u64> {
     let list = list.strip_prefix('[').and_then(|list| list.strip_suffix(']')).unwrap_or_default();
     list.split(',').map(|number| number.trim().parse().ok()).collect::<Option<_>>().unwrap_or_default()
-}
-
-fn joined(lengths: &[u64]) -> String {
-    lengths.iter().map(u64::to_string).collect::<Vec<_>>().join(" x ")
 }
 
 #[cfg(test)]

@@ -17,11 +17,11 @@ use crate::analysis::context::Context;
 use crate::analysis::dashboard::Preset;
 use crate::rules::inference::thresholds;
 use crate::rules::names;
+use crate::trace::Pct;
+use crate::words::op_costs::{self as words, ExpertsRead, ImpossibleRole};
 
 /// The role of the product with the weights of the LM head.
 const LM_HEAD: &str = "lm_head";
-const FROM_SHAPES: &str = "traced shapes";
-const FROM_ROLE: &str = "role and config";
 
 /// The rates of a role.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -42,12 +42,11 @@ impl Rates {
     fn with_counters(self, counted: CountedRates) -> Self {
         // A cache between the L2 cache and the memory may answer, so that more than the memory delivers is no contradiction.
         let of_memory_pct = counted.of_memory_pct.filter(|share| *share <= 100.0).unwrap_or_default();
-        let words = counted.words;
         Self {
             tflops: self.tflops,
             tb_per_s: counted.tb_per_s.or(self.tb_per_s),
             of_peak_pct: self.of_peak_pct.map(|share| share.max(of_memory_pct)),
-            basis: Some(self.basis.map_or(words.clone(), |basis| format!("{basis}; {words}"))),
+            basis: Some(words::with_counters(self.basis.as_deref(), counted.bytes)),
         }
     }
 }
@@ -133,14 +132,12 @@ fn is_product(role: &RoleTime) -> bool {
 
 fn of_work(work: &Work) -> Rates {
     let of_peak_pct = work.of_peak().map(|(share, _)| share);
-    let shapes = format!("{FROM_SHAPES}{}", work.source.words());
-    match of_peak_pct.filter(|share| *share > 100.0) {
-        Some(share) => Rates::none(format!(
-            "{shapes}; no rate, because it would be {share:.0} % of the limit: operands come from the cache, or the model of \
-             the op is wrong"
-        )),
-        None => Rates { tflops: work.tflops(), tb_per_s: work.tb_per_s(), of_peak_pct, basis: Some(shapes) },
+    let source = work.source.words();
+    if let Some(share) = of_peak_pct.filter(|share| *share > 100.0) {
+        return Rates::none(words::impossible_by_shapes(source, Pct(share)));
     }
+    let basis = Some(words::role_by_shapes(source));
+    Rates { tflops: work.tflops(), tb_per_s: work.tb_per_s(), of_peak_pct, basis }
 }
 
 impl<'a> Model<'a> {
@@ -204,35 +201,37 @@ impl<'a> Model<'a> {
         let is_known = most <= thresholds().work.max_known_bytes_ratio.value * least;
         let (arithmetic_ns, _) = self.times_ns(demand);
         let is_arithmetic = arithmetic_ns >= self.roof.read_ms(most) * 1e6;
-        let experts = demand.experts.map(|range| experts_words(&range, [least, most]));
-        let basis = match demand.is_communication {
-            true => format!("{FROM_ROLE}; bytes of the message, over the links"),
-            false => std::iter::once(FROM_ROLE.to_owned()).chain(experts).collect::<Vec<_>>().join("; "),
-        };
+        let experts = demand.experts.filter(|_| !demand.is_communication);
+        let experts = experts.map(|range| experts_read(&range, [least, most]));
         Rates {
             tflops: demand.flop.map(|flop| flop / time_us / 1e6),
             tb_per_s: is_known.then(|| least / time_us / 1e6),
             of_peak_pct: share.filter(|_| is_known || is_arithmetic),
-            basis: Some(basis),
+            basis: Some(words::role_by_config(demand.is_communication, experts)),
         }
     }
 
     /// The words for a role that would be faster than the GPU.
     fn wrong(&self, role: &str, share: f64) -> String {
-        format!(
-            "no rate: {role} would reach {share:.0} % of the limit, so one of these is wrong: the model, its quantisation ({}), the \
-             division over GPUs ({}), the GPU ({}), the role of the kernel",
-            self.step.config.quantization.name, self.division, self.preset.title
-        )
+        words::impossible_role(ImpossibleRole {
+            role,
+            of_limit: Pct(share),
+            quantisation: &self.step.config.quantization.name,
+            division: &self.division,
+            gpu: &self.preset.title,
+        })
     }
 }
 
-/// How many experts a role read at most in its time: `8 to 53 of 128 experts`.
-fn experts_words(range: &ExpertRange, [least, most]: [f64; 2]) -> String {
+/// How many experts a role read at most in its time, in which it read at most the second number of bytes.
+fn experts_read(range: &ExpertRange, [least, most]: [f64; 2]) -> ExpertsRead {
     let read = range.least + (most - least) / range.bytes_each;
-    let most = range.most.min(read.floor().max(range.least));
-    let (bytes, to) = (range.bytes_each / 1e6, if most > range.least { format!(" to {most}") } else { String::new() });
-    format!("{}{to} of {} experts read, {bytes:.1} MB each", range.least, range.count)
+    ExpertsRead {
+        least: range.least,
+        most: range.most.min(read.floor().max(range.least)),
+        count: range.count,
+        bytes_each: range.bytes_each,
+    }
 }
 
 /// The kinds of the layers of a step, if the config has as many.
@@ -242,7 +241,7 @@ fn layers(config: &ModelConfig, pp: u64, count: usize) -> Result<Vec<LayerKind>,
     let per_stage = all.len() / stages;
     let is_possible = count == per_stage || count == all.len().div_ceil(stages);
     if !is_possible {
-        return Err(format!("the step has {count} layers, but the config {} on each GPU", per_stage));
+        return Err(words::other_layers(count, per_stage));
     }
     if stages == 1 {
         return Ok(all.clone());

@@ -4,6 +4,7 @@
 use super::op_work::{OpWork, ShapeSource, WeightsOfKernels};
 use super::role_demand::is_product_of_layer;
 use super::stage_layers::{Kind, RoleTime, StageLayers};
+use crate::words::step_floor::traced_weights;
 
 /// The weights of the layers of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,8 +42,7 @@ impl TracedWeights {
     }
 
     pub(super) fn words(&self) -> String {
-        let lm_head = if self.lm_head_bytes.is_some() { " and the LM head" } else { "" };
-        format!("weights of {} layers{lm_head} inferred from shapes{}", self.layers, self.source.words())
+        traced_weights(self.layers, self.lm_head_bytes.is_some(), self.source.words())
     }
 }
 

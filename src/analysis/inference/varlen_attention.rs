@@ -4,6 +4,7 @@
 use crate::analysis::structure::stages::{StepInfo, TokenSums};
 use crate::rules::op_models::OpModel;
 use crate::trace::{Argument, OpShape};
+use crate::words::op_costs::{Heads, varlen_attention};
 
 /// What the shapes of an attention op show.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -73,8 +74,8 @@ impl VarlenAttention {
 
     /// In words, for the shape of the op.
     pub(super) fn shape(&self) -> String {
-        let Self { rows, heads, kv_heads, size, .. } = self;
-        format!("{rows} queries, heads {heads}/{kv_heads}, size {size}")
+        let Self { rows, heads, kv_heads, size, .. } = *self;
+        varlen_attention(rows, Heads { heads, kv_heads, size })
     }
 
     /// Operations and bytes, or why they are not known. `is_full` says that all layers of the model attend to all tokens.

@@ -12,6 +12,7 @@ use crate::analysis::triage::Stage;
 use crate::json::from_json;
 use crate::ordering::VecMap;
 use crate::trace::{DeviceId, GpuOp, NONE, ProcessId, Trace};
+use crate::words::labels;
 use foldhash::fast::RandomState;
 use serde::Serialize;
 use std::collections::HashMap;
@@ -147,8 +148,11 @@ impl MemberIndexer {
             if steps.is_empty() { stage_label(stage_of_path(&trace.label)) } else { OUTSIDE.to_owned() };
         let indices_outside = indices(stage_outside, OUTSIDE.to_owned());
         let unlabeled = || vec![String::new()];
-        let devices =
-            if wants(Axis::Device) { trace.devices.iter().map(|d| device_label(&d.id)).collect() } else { unlabeled() };
+        let devices = if wants(Axis::Device) {
+            trace.devices.iter().map(|d| labels::device(&d.id)).collect()
+        } else {
+            unlabeled()
+        };
         let processes = trace.processes.iter().map(|process| process_label(process.pid, &process.name));
         let processes = if wants(Axis::Process) { processes.collect() } else { unlabeled() };
         let streams = if wants(Axis::Stream) { Vec::new() } else { unlabeled() };
@@ -180,7 +184,7 @@ impl MemberIndexer {
         if let Some(index) = streams.get(&stream) {
             return *index;
         }
-        let label = if stream < 0 { UNKNOWN.to_owned() } else { format!("stream {stream}") };
+        let label = if stream < 0 { UNKNOWN.to_owned() } else { labels::stream(stream) };
         streams.update(stream, find_or_push(labels, label), |index| *index)
     }
 }
@@ -206,29 +210,20 @@ fn step_group_size(steps: u32) -> u32 {
 fn step_label(step: HostStep, group_size: u32) -> String {
     if group_size > 1 {
         let first = (step.number - 1) / group_size * group_size + 1;
-        return format!("step {first} to {}", first + group_size - 1);
+        return labels::steps(first, first + group_size - 1);
     }
-    match step.stage {
-        Stage::All => format!("step {}", step.number),
-        stage => format!("step {} {}", step.number, stage.label()),
-    }
+    labels::step(step.number, Some(step.stage).filter(|stage| *stage != Stage::All).map(Stage::label))
 }
 
 fn stage_label(stage: Stage) -> String {
     if stage == Stage::All { UNKNOWN.to_owned() } else { stage.label().to_owned() }
 }
 
-/// The label of a device: `GPU 0` if the id is a number, otherwise the id.
-pub fn device_label(id: &str) -> String {
-    if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()) { format!("GPU {id}") } else { id.to_owned() }
-}
-
 fn process_label(pid: i64, name: &str) -> String {
     match (pid, name) {
         (-1, "") => UNKNOWN.to_owned(),
         (-1, name) => name.to_owned(),
-        (pid, "") => format!("process {pid}"),
-        (pid, name) => format!("{name} {pid}"),
+        (pid, name) => labels::process(pid, name),
     }
 }
 

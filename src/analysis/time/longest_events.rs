@@ -12,6 +12,7 @@ use crate::analysis::time::work::Class;
 use crate::rules::names;
 use crate::rules::signals::CallKind;
 use crate::trace::{Format, Ns};
+use crate::words;
 
 section! {
     /// The longest kernels, copies, blocking calls and idle gaps.
@@ -137,7 +138,7 @@ fn call_row(context: &Context, row: usize) -> Option<TableRow> {
     Some(TableRow {
         name: trace.calls.names.get(call.name).to_owned(),
         class,
-        lane: format!("CPU pid {} tid {}", process.pid, thread.tid),
+        lane: words::labels::thread(process.pid, thread.tid),
         pid: labels::pid(trace, thread.process),
         stream: Value::Null,
         start: call.start,
@@ -149,9 +150,9 @@ fn gap_row(context: &Context, event: &Event) -> Option<TableRow> {
     let gap = gap_before(context.trace, event.start(), event.row())?;
     let device = context.trace.devices.get(gap.device)?;
     Some(TableRow {
-        name: format!("GPU idle ({})", IdleCause::of_tag(event.tag()).word()),
+        name: words::labels::idle(IdleCause::of_tag(event.tag()).word()),
         class: "gpu_idle",
-        lane: format!("GPU {}", device.id),
+        lane: words::labels::gpu(&device.id),
         pid: Value::Null,
         stream: Value::Null,
         start: gap.start,

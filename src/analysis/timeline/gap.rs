@@ -13,14 +13,13 @@ use crate::analysis::section::{Section, Value};
 use crate::analysis::structure::stages::time_between;
 use crate::analysis::time::work::launch_of;
 use crate::trace::{DeviceId, HostInterval, Ns, ThreadId, Trace};
+use crate::words::timeline as words;
 
 const CODE_COLUMNS: [&str; 4] = ["code", "total_time_ns", "self_time_ns", "self_share_of_gap_pct"];
 /// Functions and ops of a gap.
 const MAX_CODE_ROWS: usize = 20;
 /// Callers of the code of a gap.
 const MAX_CALLERS: usize = 3;
-/// In front of code, once for each of its callers in the table.
-const INDENT: &str = "› ";
 
 /// Gaps and their time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -131,8 +130,7 @@ fn describe_code(trace: &Trace, gap: &IdleBar, thread: ThreadId, section: &mut S
     if tree.rows.is_empty() {
         return;
     }
-    let what = if late_until.is_some() { "before it launched the op after" } else { "meanwhile" };
-    section.title = format!("What the launching thread ran {what}");
+    section.title = words::code_in_gap(late_until.is_some());
     let length = gap.length();
     section.figure("traced_code_ns", tree.total);
     section.figure("traced_code_pct", Value::pct(tree.total, length));
@@ -142,11 +140,6 @@ fn describe_code(trace: &Trace, gap: &IdleBar, thread: ThreadId, section: &mut S
     }
     section.rows_in_all = tree.rows_in_all as u64;
     for CallRow { name, depth, total, own } in tree.rows {
-        section.row([
-            format!("{}{name}", INDENT.repeat(depth)).into(),
-            total.into(),
-            own.into(),
-            Value::pct(own, length),
-        ]);
+        section.row([words::called(name, depth).into(), total.into(), own.into(), Value::pct(own, length)]);
     }
 }

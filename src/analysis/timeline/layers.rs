@@ -8,6 +8,7 @@ use crate::analysis::inference::layer_spans::{LayerSpan, layer_spans};
 use crate::analysis::inference::model_words::{role_category, role_words};
 use crate::ordering;
 use crate::trace::{DeviceId, Ns, Trace};
+use crate::words::timeline as words;
 
 /// No layers are searched in traces with more ops, because the timeline would open late.
 const MAX_OPS: usize = 300_000;
@@ -66,31 +67,30 @@ pub(super) fn layer_bars(trace: &Trace, categories: &[String]) -> (Vec<LayerBar>
 
 fn bars_of(span: &LayerSpan, categories: &[String]) -> Vec<LayerBar> {
     let letter = label(span.kind);
-    let several = span.kinds > 1;
     let number = span.number.saturating_sub(1);
-    let place = format!("layer {number} of 0 to {}", span.layers.saturating_sub(1));
+    let named = words::Layer { number, last: span.layers.saturating_sub(1), kind: (span.kinds > 1).then_some(letter) };
     let layer = LayerBar {
         start: span.start,
         end: span.end,
         device: span.device,
         depth: 0,
-        label: if several { format!("layer {number} {letter}") } else { format!("layer {number}") },
-        name: if several { format!("{place}, kind {letter}") } else { place.clone() },
+        label: named.label(),
+        name: named.name(),
         style: Style::Layer,
         kernels: span.roles.iter().map(|role| role.kernels).sum(),
         number,
         group: (span.kind, String::new()),
     };
     let roles = span.roles.iter().map(|role| {
-        let words = role_words(&role.role);
+        let role_words = role_words(&role.role);
         let category = categories.iter().position(|known| known == role_category(&role.role));
         LayerBar {
             start: role.start,
             end: role.end,
             device: span.device,
             depth: 1,
-            name: format!("{words} in {place}"),
-            label: words,
+            name: named.part(&role_words),
+            label: role_words,
             style: category.map_or(Style::Layer, Style::Category),
             kernels: role.kernels,
             number,
@@ -106,7 +106,7 @@ fn name_by_annotation(bar: &mut LayerBar, trace: &Trace) {
     let on_device = |row: usize| ops.get(row).is_some_and(|op| op.device == bar.device);
     let notes = trace.node_notes.between(rows).filter(|(row, note)| on_device(*row) && !note.annotation.is_empty());
     if let Some(annotation) = shared_name(notes.map(|(_, note)| note.annotation.as_str())) {
-        bar.name = format!("{}: {annotation}", bar.name);
+        bar.name = words::annotated(&bar.name, annotation);
         annotation.clone_into(&mut bar.label);
     }
 }

@@ -185,7 +185,7 @@ impl GapCause {
     pub fn title(self) -> String {
         match self.0 {
             IdleCause::Unseen => "not traced".to_owned(),
-            cause => format!("idle: {}", cause.word().replace('_', " ")),
+            cause => crate::words::timeline::idle(cause.word()),
         }
     }
 }

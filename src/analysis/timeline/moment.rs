@@ -433,9 +433,8 @@ fn describe_captured(trace: &Trace, op: &CapturedOp, section: &mut Section) {
 
 /// How a kernel was launched.
 fn describe_config(config: &LaunchConfig, section: &mut Section) {
-    let sizes = |[x, y, z]: [u32; 3]| format!("{x} x {y} x {z}");
-    section.figure("grid", sizes(config.grid));
-    section.figure("block", sizes(config.block));
+    section.figure("grid", words::kernels::grid(config.grid));
+    section.figure("block", words::kernels::grid(config.block));
     let figures = [
         ("registers_per_thread", config.registers),
         ("shared_memory_per_block_bytes", config.shared_bytes),
@@ -465,7 +464,7 @@ fn shape_around(trace: &Trace, call: Span) -> Option<&OpShape> {
 fn arguments(shape: &OpShape) -> String {
     let argument = |argument: &Argument| match argument.element {
         Element::Other if argument.lengths.is_empty() => argument.value.clone(),
-        element => format!("{} {:?}", element.label(), argument.lengths),
+        element => words::timeline::tensor(element.label(), &argument.lengths),
     };
     let known = shape.arguments.iter().map(argument).filter(|text| !text.is_empty());
     known.collect::<Vec<_>>().join(", ")
@@ -489,10 +488,7 @@ fn durations_of(trace: &Trace, name: NameId) -> Vec<i64> {
 }
 
 fn step_name(step: &StepBar) -> String {
-    match step.stage {
-        Stage::All => "Step".to_owned(),
-        stage => format!("{} step", words::capitalize(stage.label().to_owned())),
-    }
+    words::timeline::step(Some(step.stage).filter(|stage| *stage != Stage::All).map(Stage::label))
 }
 
 fn describe_step(step: &StepBar, row: usize, moment: &mut Moment) {

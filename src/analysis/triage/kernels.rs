@@ -11,6 +11,7 @@ use crate::analysis::section::{Answer, CategoryName, KernelName, Pct, Place, Typ
 use crate::analysis::structure::shifted_durations::{WITHHELD, shifted_durations};
 use crate::analysis::structure::stages::Stage;
 use crate::trace::{NONE, NameId, Names, Ns, Trace};
+use crate::words;
 use foldhash::fast::RandomState;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -140,7 +141,7 @@ fn table_row(row: &KernelRow, rules: &FrameRules) -> TriageKernelRow {
     let sites = row.shown_call_sites(rules);
     let location = |(site, share): &(&RowCallSite, Option<f64>)| {
         let display = if site.display.is_empty() { Resolution::Unresolved.label() } else { &site.display };
-        share.map_or(display.to_owned(), |share| format!("{display} (site share {share:.0}%)"))
+        words::labels::site(display, *share)
     };
     let cpu_ops: Vec<String> = sites.iter().map(|(site, _)| site.cpu_op.clone()).filter(|op| !op.is_empty()).collect();
     let mut resolutions: Vec<&str> = Vec::new();

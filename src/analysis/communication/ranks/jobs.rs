@@ -147,7 +147,7 @@ fn rank_file(log: &RankLog, member: Member, world_size: Option<u32>, [pattern, w
 fn group_of_devices(log: &RankLog, index: usize) -> JobGroup {
     let label = |id: &str| match id.strip_prefix('[').and_then(|id| id.split_once(']')) {
         Some((rank, _)) => rank.to_owned(),
-        None if id.bytes().all(|byte| byte.is_ascii_digit()) => words::gpu(id),
+        None if id.bytes().all(|byte| byte.is_ascii_digit()) => crate::words::labels::gpu(id),
         None => id.to_owned(),
     };
     let labels: Vec<String> = log.devices.iter().map(|id| label(id)).collect();

@@ -1,12 +1,13 @@
 //! The rows and columns of a pivot table: their labels, their order, and which of them are summed into one.
 //! Cost: one hash lookup per added cell, and one sort of the members.
 
-use crate::analysis::pivot::cells::{Axis, OUTSIDE, PivotCells, TRACE_AXES, UNKNOWN, device_label};
+use crate::analysis::pivot::cells::{Axis, OUTSIDE, PivotCells, TRACE_AXES, UNKNOWN};
 use crate::analysis::pivot::layout::{Member, NOT_IN_REPORT, Source};
 use crate::analysis::results::Kernel;
 use crate::analysis::triage::Stage;
 use crate::analysis::{CPU, SHARED};
 use crate::ordering;
+use crate::words::labels;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
@@ -19,7 +20,7 @@ pub(crate) fn label(axis: Axis, source: &Source, kernel: &Kernel, cell: Option<(
         _ => match cell {
             Some((cells, cell)) => label_in_cell(axis, cells, cell).unwrap_or_else(|| UNKNOWN.to_owned()),
             None => match source.run.devices.as_slice() {
-                [only] if axis == Axis::Device => device_label(&only.id),
+                [only] if axis == Axis::Device => labels::device(&only.id),
                 _ => NOT_IN_REPORT.to_owned(),
             },
         },

@@ -7,9 +7,9 @@ use super::stage_rows::{FamilyMatch, MatchedIn, RunContext, StageRow, StageRows}
 use super::switches::{self, Switch};
 use crate::analysis::triage::Framework;
 use crate::analysis::triage::fuse::{self, Fusion};
-use crate::digits::grouped;
 use crate::ordering::VecMap;
-use crate::trace::Ns;
+use crate::trace::{Ns, Pct};
+use crate::words::catalog::Evidence;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ pub(super) struct Finding {
     /// Indices of the rows in the stage that are evidence, longest time first.
     pub(super) rows: Vec<usize>,
     pub(super) elapsed: Ns,
-    pub(super) evidence: String,
+    pub(super) evidence: Evidence<'static>,
     pub(super) switches: Vec<Switch<'static>>,
 }
 
@@ -130,9 +130,9 @@ fn active(run: &RunContext, stage_rows: &StageRows, owners: &[Option<(usize, Fam
     let to_finding = |(index, (rows, elapsed, matched_in)): (usize, (Vec<usize>, Ns, MatchedIn))| {
         let family = CATALOG.families.get(index)?;
         let evidence = match matched_in {
-            MatchedIn::Kernel => "its kernels run",
-            MatchedIn::CpuOp => "its CPU op runs",
-            MatchedIn::Function => "its function runs",
+            MatchedIn::Kernel => Evidence::Kernels,
+            MatchedIn::CpuOp => Evidence::CpuOp,
+            MatchedIn::Function => Evidence::Function,
         };
         let is_material = is_material(run, stage_rows, elapsed);
         is_material.then(|| finding(run, family, Verdict::Active, (rows, elapsed), evidence))
@@ -152,8 +152,7 @@ fn by_fuse_patterns(run: &RunContext, stage_rows: &StageRows, fusions: &[Fusion]
             continue;
         }
         let is_active = verdict == Verdict::Active;
-        let evidence =
-            if is_active { "its fused kernel runs" } else { "its parts run separately, one after the other" };
+        let evidence = if is_active { Evidence::FusedKernel } else { Evidence::SeparateParts };
         findings.push(finding(run, family, verdict, (rows, Ns(fusion.elapsed_ns)), evidence));
     }
     findings
@@ -194,14 +193,9 @@ fn by_gates(run: &RunContext, stage_rows: &StageRows, streams: &Streams) -> Vec<
         let launches = streams.launched_by_gates(run.view, stage_rows, family);
         let Launches { count, elapsed, copies, .. } = launches;
         let verdict = if family.status == Status::Mainline { Verdict::ShouldApply } else { Verdict::InFlight };
-        let copies = match copies {
-            Ns::ZERO => String::new(),
-            _ => format!(", with copies of another {:.1} % between them", stage_rows.share_pct(copies)),
-        };
-        let chain = family.chain.join(", ");
-        let evidence =
-            format!("{chain} follow each other {} times{copies}; no kernel of the family runs", grouped(count));
-        (count > 0).then(|| finding(run, family, verdict, (launches.rows(stage_rows), elapsed), &evidence))
+        let copies = (copies != Ns::ZERO).then(|| Pct(stage_rows.share_pct(copies)));
+        let evidence = Evidence::Chain { parts: &family.chain, times: count, copies };
+        (count > 0).then(|| finding(run, family, verdict, (launches.rows(stage_rows), elapsed), evidence))
     };
     families.filter_map(to_finding).collect()
 }
@@ -214,9 +208,9 @@ fn by_unfused_kernels(run: &RunContext, stage_rows: &StageRows, streams: &Stream
         let launches = streams.unfused(stage_rows, family);
         let Launches { count, elapsed, max_kernels, .. } = launches;
         let verdict = verdict_of_unfused(run, family, fuse::Status::Split)?;
-        let source = if verdict == Verdict::Elsewhere { " of plain PyTorch" } else { "" };
-        let evidence = format!("{max_kernels} kernels{source} run instead, {} times", grouped(count));
-        (count > 0).then(|| finding(run, family, verdict, (launches.rows(stage_rows), elapsed), &evidence))
+        let are_plain = verdict == Verdict::Elsewhere;
+        let evidence = Evidence::Unfused { kernels: max_kernels, are_plain, times: count };
+        (count > 0).then(|| finding(run, family, verdict, (launches.rows(stage_rows), elapsed), evidence))
     };
     families.filter_map(to_finding).collect()
 }
@@ -226,12 +220,12 @@ fn finding(
     family: &'static Family,
     verdict: Verdict,
     (rows, elapsed): (Vec<usize>, Ns),
-    evidence: &str,
+    evidence: Evidence<'static>,
 ) -> Finding {
     let switches = switches::of(family, run.view.server);
     let is_off = verdict == Verdict::ShouldApply && switches.iter().any(Switch::disables);
     let verdict = if is_off { Verdict::Disabled } else { verdict };
-    Finding { family, verdict, rows, elapsed, evidence: evidence.to_owned(), switches }
+    Finding { family, verdict, rows, elapsed, evidence, switches }
 }
 
 /// The indices in the stage of these rows of the run.

@@ -20,8 +20,9 @@ use super::fuse::Fusion;
 use super::kernels::KernelRow;
 use super::roof::Roofs;
 use super::view::View;
-use crate::analysis::section::{Answer, Place, Section, TypedSection, section};
+use crate::analysis::section::{Answer, Pct, Place, Section, TypedSection, section};
 use crate::analysis::structure::stages::Stage;
+use crate::words::catalog::{self as words, Advice, Requests};
 use chains::{Chain, Streams};
 use findings::{Finding, StageFindings, Verdict};
 use similarity::Note;
@@ -58,8 +59,8 @@ pub fn section(view: &View, rows: &[KernelRow], fusions: &[Fusion], roofs: &Roof
 
 /// Builds the table. The similarity note is the figure `similarity`, with `similarity_level` and `similarity_why`.
 pub(crate) fn table(view: &View, rows: &[KernelRow], fusions: &[Fusion], roofs: &Roofs) -> Answer<TriageCatalog> {
-    let catalog = format!("the catalog of {} known families of fused kernels and overlaps", CATALOG.families.len());
-    let mut answer = TriageCatalog::answer(catalog).limit(CATALOG_DATE).limit(CATALOG_REACH);
+    let source = words::source(CATALOG.families.len());
+    let mut answer = TriageCatalog::answer(source).limit(CATALOG_DATE).limit(CATALOG_REACH);
     if view.server.0.is_empty() {
         answer = answer.limit("The state of switches is unknown without server arguments.");
     }
@@ -103,17 +104,15 @@ fn table_row(run: &RunContext, stage_rows: &StageRows, finding: &Finding, roofs:
     let rows = finding.rows.iter().filter_map(|row| Some(stage_rows.rows.get(*row)?.index));
     let roof = if finding.verdict == Verdict::Active { roofs.sentence(rows) } else { String::new() };
     let family = finding.family;
-    let mut evidence = vec![match stage_rows.share_of_rows(&finding.rows, finding.elapsed) {
-        Some(share) => format!("{share:.1} % of the stage: {}", finding.evidence),
-        None => finding.evidence.clone(),
-    }];
+    let share = stage_rows.share_of_rows(&finding.rows, finding.elapsed);
+    let mut evidence = vec![words::evidence(finding.evidence, share.map(Pct))];
     evidence.extend(row_lines(stage_rows, &finding.rows));
     let switches: Vec<String> = finding.switches.iter().map(|switch| switch.line()).collect();
     TriageCatalogRow {
         stage: stage_rows.stage,
         family: family.name.clone(),
         finding: finding.verdict.label().to_owned(),
-        advice: advice(run, finding) + &roof,
+        advice: words::advice(&advice(run, finding), &family.note) + &roof,
         evidence: lines(evidence),
         source_location: lines(family.files.iter().take(MAX_LINES).cloned().collect()).map(Place),
         switches: lines(switches),
@@ -121,42 +120,25 @@ fn table_row(run: &RunContext, stage_rows: &StageRows, finding: &Finding, roofs:
     }
 }
 
-fn advice(run: &RunContext, finding: &Finding) -> String {
+fn advice<'a>(run: &RunContext, finding: &'a Finding) -> Advice<'a> {
     let (family, framework) = (finding.family, run.view.framework.label());
-    let note = &family.note;
+    let requests = Requests { project: family.origin.label(), numbers: &family.prs };
     match finding.verdict {
-        Verdict::Active => format!("This path is active. {note}"),
+        Verdict::Active => Advice::Keep,
         Verdict::Disabled => {
             let off = finding.switches.iter().filter(|switch| switch.disables());
-            let off = off.map(|switch| switch.toggle.toggle.as_str()).collect::<Vec<_>>().join(", ");
-            format!("{framework} has this path, but {off} disables it: change that setting and measure again. {note}")
+            Advice::Enable { framework, switches: off.map(|switch| switch.toggle.toggle.as_str()).collect() }
         }
-        Verdict::ShouldApply => {
-            format!(
-                "{framework} has this path: find out why it does not run here (shape, data type, backend, version) \
-                 before you write a new kernel. {note}"
-            )
-        }
-        Verdict::InFlight => format!("This path is proposed{}: follow or try it. {note}", requests(family)),
-        Verdict::Elsewhere => {
-            format!(
-                "{} has this path{}. {framework} is not known to have it: consider proposing a port. {note}",
-                family.origin.label(),
-                requests(family)
-            )
-        }
+        Verdict::ShouldApply => Advice::FindOut { framework },
+        Verdict::InFlight => Advice::Follow(requests),
+        Verdict::Elsewhere => Advice::Port { framework, requests },
     }
-}
-
-fn requests(family: &Family) -> String {
-    let numbers: Vec<String> = family.prs.iter().map(|number| format!("#{number}")).collect();
-    if numbers.is_empty() { String::new() } else { format!(" ({} {})", family.origin.label(), numbers.join(", ")) }
 }
 
 fn row_lines(stage_rows: &StageRows, rows: &[usize]) -> Vec<String> {
     let mut lines: Vec<String> = rows.iter().take(MAX_LINES).filter_map(|row| stage_rows.evidence_line(*row)).collect();
     if rows.len() > MAX_LINES {
-        lines.push(format!("and {} more", rows.len() - MAX_LINES));
+        lines.push(words::more_rows(rows.len() - MAX_LINES));
     }
     lines
 }

@@ -5,7 +5,8 @@ use super::chains::Chain;
 use super::data::{CATALOG, Family, Level, Relation, Status};
 use super::name_words::Words;
 use super::stage_rows::{RunContext, SiteNames, StageRows, is_direct};
-use crate::trace::Ns;
+use crate::trace::{Ns, Pct};
+use crate::words::catalog::{self as words, Resemblance};
 
 /// A resemblance; a run has at most one.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,11 +24,10 @@ pub(super) struct Note {
 type Rank = (usize, u32, std::cmp::Reverse<(Relation, Status)>, Ns);
 
 /// One kind of signal that a chain and a family share.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Signal {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Signal<'a> {
     points: u32,
-    is_chain: bool,
-    description: String,
+    shared: words::Signal<'a>,
 }
 
 /// The note on the family that the chain resembles most, if any.
@@ -55,7 +55,7 @@ impl Note {
 
 fn is_reached(level: &Level, signals: &[Signal]) -> bool {
     let points: u32 = signals.iter().map(|signal| signal.points).sum();
-    let has_chain = signals.iter().any(|signal| signal.is_chain);
+    let has_chain = signals.iter().any(|signal| matches!(signal.shared, words::Signal::Chain(_)));
     points >= level.points && signals.len() >= level.kinds && (has_chain || !level.chain)
 }
 
@@ -67,24 +67,17 @@ fn site_names(run: &RunContext, chain: &Chain) -> Vec<SiteNames> {
         .collect()
 }
 
-fn signals(
+fn signals<'a>(
     run: &RunContext,
     stage_rows: &StageRows,
     chain: &Chain,
-    sites: &[SiteNames],
-    family: &Family,
-) -> Vec<Signal> {
+    sites: &'a [SiteNames],
+    family: &'a Family,
+) -> Vec<Signal<'a>> {
     let weights = &CATALOG.similarity;
-    let mut signals = Vec::new();
-    let mut add = |is_present: bool, points: u32, is_chain: bool, description: String| {
-        if is_present {
-            signals.push(Signal { points, is_chain, description });
-        }
-    };
     let (before, after) = chain.neighbours;
     let rows: Vec<usize> = before.into_iter().chain(chain.rows.iter().copied()).chain(after).collect();
     let has_chain = contain_chain(stage_rows, &rows, family);
-    add(has_chain, weights.chain, true, format!("on one stream {}", family.chain.join(" -> ")));
     let is_similar = |words: &[&Words], name: &String| words.iter().any(|words| words.is_near(name, &weights.near));
     let is_function = |name: &String| {
         family.gates.whole_name(name).is_some() || is_similar(&[&family.names, &family.functions], name)
@@ -92,17 +85,21 @@ fn signals(
     let has_function = sites.iter().any(|site| site.functions.iter().any(is_function));
     let file =
         family.files.iter().find(|file| sites.iter().any(|site| site.files.iter().any(|path| is_file(path, file))));
-    add(has_function, weights.function, false, "a function of the family in the stack".to_owned());
     let file_only = file.filter(|_| !has_function);
-    add(file_only.is_some(), weights.file, false, format!("its source file {}", file.map_or("", String::as_str)));
     let op = sites.iter().map(|site| &site.cpu_op.0).find(|op| is_similar(&[&family.names], op));
-    add(op.is_some(), weights.op, false, format!("the CPU op {}", op.map_or("", String::as_str)));
-    // Only a known number of ranks counts: communication in the stage would duplicate the chain signal.
-    add(run.has_known_ranks(family), weights.tensor_parallel, false, "the tensor parallelism that it needs".to_owned());
     // The source file of a model already identifies the model.
     let is_model_file = file_only.is_some_and(|file| file.contains("/models/"));
-    add(!is_model_file && run.has_model(family) == Some(true), weights.model, false, "its model".to_owned());
-    signals
+    let is_its_model = !is_model_file && run.has_model(family) == Some(true);
+    let signals = [
+        (weights.chain, has_chain.then_some(words::Signal::Chain(&family.chain))),
+        (weights.function, has_function.then_some(words::Signal::Function)),
+        (weights.file, file_only.map(|file| words::Signal::File(file))),
+        (weights.op, op.map(|op| words::Signal::CpuOp(op))),
+        // Only a known number of ranks counts: communication in the stage would duplicate the signal of the chain.
+        (weights.tensor_parallel, run.has_known_ranks(family).then_some(words::Signal::TensorParallelism)),
+        (weights.model, is_its_model.then_some(words::Signal::Model)),
+    ];
+    signals.into_iter().filter_map(|(points, shared)| Some(Signal { points, shared: shared? })).collect()
 }
 
 /// True if these rows contain the categories of the family in order.
@@ -133,28 +130,18 @@ fn write_note(
     let levels = &CATALOG.similarity.levels;
     let points: u32 = signals.iter().map(|signal| signal.points).sum();
     let level_name = levels.get(level).map_or("", |level| level.level.as_str());
-    let meaning = match level_name {
-        "high" => "very likely the same family; the name or a small part of the structure may have changed",
-        "medium" => "several signals agree, but an important one is missing",
-        _ => "a weak resemblance that is worth checking",
-    };
-    let sentence = format!(
-        "{} ({:.1} % of {}) resembles {} of {}: {meaning}.",
-        chain_title(stage_rows, chain),
-        stage_rows.share_pct(chain.elapsed),
-        stage_rows.stage.label(),
-        family.name,
-        family.origin.label(),
-    );
-    let descriptions: Vec<&str> = signals.iter().map(|signal| signal.description.as_str()).collect();
-    let why = format!("{} ({points} points from {} kinds of signals)", descriptions.join("; "), signals.len());
+    let kernels: Vec<&str> = chain.rows.iter().map(|row| stage_rows.short_name(*row)).collect();
+    let sentence = words::resemblance(Resemblance {
+        kernels: &kernels,
+        share: Pct(stage_rows.share_pct(chain.elapsed)),
+        stage: stage_rows.stage.label(),
+        family: &family.name,
+        project: family.origin.label(),
+        level: level_name,
+    });
+    let shared: Vec<words::Signal> = signals.iter().map(|signal| signal.shared).collect();
+    let why = words::signals(&shared, points);
     let nearness = std::cmp::Reverse((family.origin.relation_to(run.view.framework), family.status));
     let rank = (levels.len() - level, points, nearness, chain.elapsed);
     Note { level: level_name, sentence, why, rank }
-}
-
-/// The short kernel names of a chain, joined with arrows.
-pub(super) fn chain_title(stage_rows: &StageRows, chain: &Chain) -> String {
-    let names: Vec<&str> = chain.rows.iter().map(|row| stage_rows.short_name(*row)).collect();
-    names.join(" -> ")
 }

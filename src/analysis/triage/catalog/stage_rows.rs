@@ -9,7 +9,8 @@ use crate::analysis::triage::times::percent;
 use crate::analysis::triage::{Stage, View};
 use crate::rules::names;
 use crate::rules::needle::Haystack;
-use crate::trace::Ns;
+use crate::trace::{Ns, Pct};
+use crate::words::catalog::evidence_row;
 
 /// The properties of the run that do not differ between stages.
 #[derive(Debug)]
@@ -143,8 +144,7 @@ impl<'a> StageRows<'a> {
     /// The line of evidence for the row at an index of `rows`.
     pub(super) fn evidence_line(&self, index: usize) -> Option<String> {
         let (row, name) = (self.rows.get(index)?.row, self.short_name(index));
-        let share = row.share_of_busy_time().map_or_else(String::new, |share| format!("{share:.1} %, "));
-        Some(format!("{name}: {share}{} launches", row.launches))
+        Some(evidence_row(name, row.share_of_busy_time().map(Pct), row.launches))
     }
 }
 

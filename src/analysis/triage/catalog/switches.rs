@@ -2,6 +2,7 @@
 
 use super::data::{Family, Position, TOGGLES, Toggle, Turns};
 use crate::analysis::triage::ServerArgs;
+use crate::words::catalog::{self, SwitchEffect};
 use serde_json::Value;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,19 +30,13 @@ impl Switch<'_> {
     }
 
     pub(super) fn line(&self) -> String {
-        let state = match (self.position, self.is_default) {
-            (Some(Position::On), false) => "on",
-            (Some(Position::Off), false) => "off",
-            (Some(Position::On), true) => "not set, on by default",
-            (Some(Position::Off), true) => "not set, off by default",
-            (None, _) => "unknown",
+        let is_on = self.position.map(|position| position == Position::On);
+        let effect = match self.toggle.turns {
+            Turns::On => SwitchEffect::TurnsOn,
+            Turns::Off => SwitchEffect::TurnsOff,
+            Turns::Changes => SwitchEffect::Changes,
         };
-        let turns = match self.toggle.turns {
-            Turns::On => "",
-            Turns::Off => "; turns this off when on",
-            Turns::Changes => "; changes how this runs",
-        };
-        format!("{}: {state} ({}{turns})", self.toggle.toggle, self.toggle.effect)
+        catalog::switch(&self.toggle.toggle, is_on, self.is_default, &self.toggle.effect, effect)
     }
 }
 

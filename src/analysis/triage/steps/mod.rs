@@ -14,8 +14,8 @@ use crate::analysis::structure::stages::{
 };
 use crate::analysis::structure::steps::source_of;
 use crate::analysis::time::long_gaps::LongGaps;
-use crate::digits::grouped;
 use crate::trace::Ns;
+use crate::words;
 
 section! {
     /// The steps of each stage.
@@ -45,7 +45,7 @@ impl Plain for CountRange {
 
     fn value(self) -> Value {
         let Self(min, max) = self;
-        if min == max { min.into() } else { format!("{min}-{max}").into() }
+        if min == max { min.into() } else { words::numbers::range(min, max).into() }
     }
 
     fn of_value(value: &Value) -> Option<Self> {
@@ -88,8 +88,7 @@ pub(crate) fn table(view: &View) -> Answer<TriageSteps> {
     }
     answer.limits = limits(&all_steps, shape);
     if timed.len() < all_steps.len() {
-        let count = grouped((all_steps.len() - timed.len()) as u64);
-        answer.limits.push(format!("Steps that begin while the program starts are left out: {count}."));
+        answer.limits.push(words::steps::starting_left_out((all_steps.len() - timed.len()) as u64));
     }
     answer.with_figures(TriageStepFigures { steps: timed.len() })
 }
@@ -184,16 +183,10 @@ fn limits(steps: &[Step], shape: Option<ModelShape>) -> Vec<String> {
     let count = |basis| steps.iter().filter(|step| step.basis == basis).count();
     let (by_launches, by_host) = (count(Basis::Launches), count(Basis::Host));
     if by_launches > 0 {
-        limits.push(format!(
-            "{} have no annotation on the device. They start and end with the GPU ops launched in them.",
-            of_steps(by_launches, steps.len())
-        ));
+        limits.push(words::steps::by_launches(by_launches, steps.len()));
     }
     if by_host > 0 {
-        limits.push(format!(
-            "{} launched no GPU op in the trace. Their time is that of the host annotation.",
-            of_steps(by_host, steps.len())
-        ));
+        limits.push(words::steps::by_host(by_host, steps.len()));
     }
     if steps.iter().any(|step| step.info.form == Form::Word) {
         limits.push(
@@ -206,13 +199,9 @@ fn limits(steps: &[Step], shape: Option<ModelShape>) -> Vec<String> {
     devices.sort_unstable();
     devices.dedup();
     if devices.len() > 1 {
-        limits.push(format!("Each step counts once per device ({} devices).", devices.len()));
+        limits.push(words::steps::once_per_device(devices.len()));
     }
     limits
-}
-
-fn of_steps(some: usize, all: usize) -> String {
-    if some == all { "The steps".to_owned() } else { format!("{some} of {all} steps") }
 }
 
 /// The busy share of the time of the steps, in percent; `None` if no step has a device.
