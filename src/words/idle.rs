@@ -1,6 +1,7 @@
 //! Idle time: the longest gap, and what limits the causes. From times and commands.
 
-use crate::trace::{Ms, Ns};
+use crate::digits::grouped_text;
+use crate::trace::{Ms, Ns, Us};
 use crate::words::{time, time_of};
 
 /// What the host did in a gap for the larger part of it.
@@ -36,4 +37,14 @@ pub(crate) fn clocks_differ(lead: Ns) -> String {
 /// The trace has no calls.
 pub(crate) fn no_calls(command: &str) -> String {
     format!("The trace contains no API calls, so the causes are unknown. To capture them: {command}")
+}
+
+/// What a launcher gap is, from the shortest and the longest.
+pub(crate) fn launcher_gaps(Us(shortest): Us, Us(longest): Us) -> String {
+    let [shortest, longest] = [shortest, longest].map(|us| grouped_text(&us.to_string()));
+    format!(
+        "A launcher gap is an estimate: {shortest} to {longest} us in which a thread neither launched work nor was blocked in a \
+         call. The trace does not show what the thread did, and the GPU may have been busy. Longer gaps count as idle gaps, \
+         because the program probably had no work."
+    )
 }

@@ -36,9 +36,3 @@ pub(crate) fn grid<N: std::fmt::Display>([x, y, z]: [N; 3]) -> String {
 pub(crate) fn told_by(property: &str, values: &str) -> String {
     format!("{property} {values}")
 }
-
-/// `a, b and 3 more`
-pub(crate) fn named_and_more(named: &[&str], more: usize) -> String {
-    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{more}", named.join(", "))
-}

@@ -66,3 +66,8 @@ pub(crate) fn site(location: &str, share_pct: Option<f64>) -> String {
 pub(crate) fn bottleneck(part: &str, of_wall: crate::trace::Fraction) -> String {
     format!("{part}, {} of wall time", super::percent_1(of_wall))
 }
+
+/// The compute capability of CUDA, `9.0` for 90.
+pub(crate) fn compute_capability(capability: u32) -> String {
+    format!("{}.{}", capability / 10, capability % 10)
+}

@@ -5,7 +5,8 @@ use crate::trace::Fraction;
 
 /// Kinds of layers in order, as run lengths: `A48`, `A3M58`; `(AB)12` if the runs are repeated.
 pub(crate) fn pattern(runs: &[(&str, usize)], repeats: usize) -> String {
-    let run = |(letter, count): &(&str, usize)| if *count > 1 { format!("{letter}{count}") } else { (*letter).to_owned() };
+    let run =
+        |(letter, count): &(&str, usize)| if *count > 1 { format!("{letter}{count}") } else { (*letter).to_owned() };
     let runs: String = runs.iter().map(run).collect();
     if repeats > 1 { format!("({runs}){repeats}") } else { runs }
 }

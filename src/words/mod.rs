@@ -24,6 +24,8 @@ pub(crate) mod idle;
 pub(crate) mod kernels;
 pub(crate) mod labels;
 pub(crate) mod latency;
+pub(crate) mod layers;
+pub(crate) mod model_config;
 pub(crate) mod model_lines;
 pub(crate) mod notices;
 pub(crate) mod numbers;

@@ -27,6 +27,12 @@ pub(crate) fn listed(names: &[impl AsRef<str>]) -> String {
     }
 }
 
+/// `a, b and 3 more`
+pub(crate) fn named_and_more(named: &[impl AsRef<str>], more: usize) -> String {
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    named.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(", ") + &more
+}
+
 /// Makes the first letter upper case if it is an ASCII letter. Unicode case tables would add a thirtieth to the page's first
 /// download.
 pub(crate) fn capitalize(mut text: String) -> String {

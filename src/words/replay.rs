@@ -82,3 +82,8 @@ pub(crate) fn undecided(share: Fraction) -> String {
 /// The trace leaves open whether the host works.
 pub(crate) const HOST_IS_OPEN: &str = "The trace does not show whether the host works or waits for the GPU, and what costs most depends \
      on it: savings are ranges.";
+
+/// No stage has the label that is asked for.
+pub(crate) fn no_such_stage(known: &[&str]) -> String {
+    format!("no such stage: give one of {}", known.join(", "))
+}

@@ -110,3 +110,11 @@ pub(crate) fn mix(stages: &[(&str, Fraction)]) -> String {
     let parts = stages.iter().map(|(stage, share)| format!("{} {stage}", percent_0(*share)));
     parts.collect::<Vec<_>>().join(", ")
 }
+
+/// Too few steps for a line through their times. Each pair: decode steps, and batch sizes of them.
+pub(crate) fn few_for_line([min_steps, min_sizes]: [usize; 2], [steps, sizes]: [usize; 2]) -> String {
+    format!(
+        "A line through step times needs at least {min_steps} decode steps of {min_sizes} batch sizes whose annotations state the \
+         sum of the contexts; the trace has {steps} of {sizes}."
+    )
+}

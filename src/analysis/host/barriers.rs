@@ -8,8 +8,8 @@ use crate::analysis::labels;
 use crate::analysis::measure::tally::{Tallies, Tally, key};
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Answer, Ms, Stated, TypedSection, Us, Value, section, words};
-use crate::digits::grouped_text;
 use crate::trace::{BlockingSite, Format, NameId, Names, Ns, ProcessId};
+use crate::words::idle;
 
 section! {
     /// Synchronizing calls that block their thread, by name.
@@ -217,18 +217,13 @@ pub(crate) fn barriers(context: &Context) -> Answer<Barriers> {
 fn barriers_without_rows(context: &Context, launcher_gaps: &LauncherGaps) -> Answer<Barriers> {
     let (trace, thresholds) = (context.trace, &context.signals.thresholds);
     let (min_us, max_us) = (thresholds.launcher_gap_us, thresholds.launcher_idle_us);
-    let [shortest, longest] = [min_us, max_us].map(|us| grouped_text(&us.to_string()));
     let other_calls = || trace.host_waits.iter().filter(|wait| !context.signals.is_host_wait(&wait.name));
     let has_waits = !trace.host_waits.is_empty();
     Barriers::answer("durations of API calls, launch gaps and operating system waits")
         .limit("Times are sums over threads that may wait at the same time, so they do not add up to wall time.")
         .limit(IDLE_AFTER)
         .limit(CALL_SITE)
-        .limit(format!(
-            "A launcher gap is an estimate: {shortest} to {longest} us in which a thread neither launched work nor was \
-             blocked in a call. The trace does not show what the thread did, and the GPU may have been busy. Longer \
-             gaps count as idle gaps, because the program probably had no work."
-        ))
+        .limit(idle::launcher_gaps(Us(min_us), Us(max_us)))
         .limit(
             "A blocking copy is inferred from the name of the call: copies within a device may return immediately. An \
              asynchronous copy from or to pageable memory counts if its call returned after the copy had ended.",

@@ -2,6 +2,7 @@
 //! member of its own.
 
 use crate::json::Json;
+use crate::words::model_config::Unusable;
 
 /// Members with the language model of a model that also reads images or sound.
 pub(super) const TEXT_CONFIGS: [&str; 4] = ["text_config", "llm_config", "language_config", "thinker_config"];
@@ -17,7 +18,7 @@ pub(super) struct Fields<'a> {
 }
 
 /// What reading a config gives, or the reason why it cannot be used.
-pub(super) type Read<T> = std::result::Result<T, String>;
+pub(super) type Read<T> = std::result::Result<T, Unusable>;
 
 impl<'a> Fields<'a> {
     pub(super) fn of(whole: Json<'a>) -> Self {
@@ -37,21 +38,17 @@ impl<'a> Fields<'a> {
     }
 
     /// A whole number; `None` if there is none of these members.
-    pub(super) fn count(&self, keys: &[&str]) -> Read<Option<f64>> {
+    pub(super) fn count(&self, keys: &[&'static str]) -> Read<Option<f64>> {
         let Some((key, value)) = keys.iter().find_map(|key| Some((key, self.get(key)?))) else { return Ok(None) };
         match value.number() {
             Some(number) if (0.0..=MAX_NUMBER).contains(&number) && number.fract() == 0.0 => Ok(Some(number)),
-            _ => Err(format!(
-                "`{key}` is no plausible whole number: give the model's own config.json, or the weights with --weights-gb"
-            )),
+            _ => Err(Unusable::NoWholeNumber(key)),
         }
     }
 
-    pub(super) fn required(&self, keys: &[&str]) -> Read<f64> {
+    pub(super) fn required(&self, keys: &[&'static str]) -> Read<f64> {
         let found = self.count(keys)?.filter(|number| *number > 0.0);
         let name = keys.first().copied().unwrap_or_default();
-        found.ok_or_else(|| {
-            format!("the config misses `{name}`: give the complete config.json, or only the weights with --weights-gb")
-        })
+        found.ok_or(Unusable::Misses(name))
     }
 }

@@ -11,6 +11,7 @@ use super::kernel_roles::{Direction, NameRole, NameRoles};
 use crate::analysis::measure::mode::mode;
 use crate::rules::inference::thresholds;
 use crate::trace::NameId;
+use crate::words::layers;
 use std::ops::Range;
 
 /// The layers of one pass, as ranges of its ops on the main stream.
@@ -219,10 +220,8 @@ fn common(a: &[i64], b: &[i64]) -> usize {
 pub(crate) fn pattern(kinds: &[usize]) -> String {
     let repeats = |size: &usize| kinds.len() > *size && kinds.len().is_multiple_of(*size) && is_periodic(kinds, *size);
     match (1..=thresholds().layers.max_block_layers.value).find(repeats) {
-        Some(1) | None => run_lengths(kinds),
-        Some(size) => {
-            format!("({}){}", run_lengths(kinds.get(..size).unwrap_or_default()), kinds.len() / size)
-        }
+        Some(1) | None => layers::pattern(&runs(kinds), 1),
+        Some(size) => layers::pattern(&runs(kinds.get(..size).unwrap_or_default()), kinds.len() / size),
     }
 }
 
@@ -230,11 +229,9 @@ pub(super) fn is_periodic(kinds: &[usize], period: usize) -> bool {
     kinds.iter().zip(kinds.iter().skip(period)).all(|(a, b)| a == b)
 }
 
-fn run_lengths(kinds: &[usize]) -> String {
-    let run = |run: &[usize]| {
-        let letter = run.first().map_or("", |kind| label(*kind));
-        if run.len() > 1 { format!("{letter}{}", run.len()) } else { letter.to_owned() }
-    };
+/// The label of each run of equal kinds, and its length.
+fn runs(kinds: &[usize]) -> Vec<(&'static str, usize)> {
+    let run = |run: &[usize]| (run.first().map_or("", |kind| label(*kind)), run.len());
     kinds.chunk_by(|a, b| a == b).map(run).collect()
 }
 

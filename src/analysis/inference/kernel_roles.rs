@@ -262,15 +262,17 @@ pub(crate) enum Direction {
 pub(crate) const BACKWARD: &str = "backward_";
 /// The beginning of the roles in a layer that is computed again.
 pub(crate) const RECOMPUTED: &str = "recompute_";
+/// The end of the role of a reduction of a matrix product, after the role of the product.
+pub(crate) const REDUCTION: &str = "+splitk";
 
 /// The roles of the ops of one layer, in order. A backward pass runs a layer backwards.
 pub(crate) fn roles_of_layer(raw: &[NameRole], direction: Direction) -> Vec<String> {
     match direction {
         Direction::Forward => roles_in_layer(raw),
-        Direction::Recomputed => roles_in_layer(raw).into_iter().map(|role| format!("{RECOMPUTED}{role}")).collect(),
+        Direction::Recomputed => roles_in_layer(raw).into_iter().map(|role| [RECOMPUTED, &role].concat()).collect(),
         Direction::Backward => {
             let reversed: Vec<NameRole> = raw.iter().rev().copied().collect();
-            roles_in_layer(&reversed).into_iter().rev().map(|role| format!("{BACKWARD}{role}")).collect()
+            roles_in_layer(&reversed).into_iter().rev().map(|role| [BACKWARD, &role].concat()).collect()
         }
     }
 }
@@ -305,7 +307,7 @@ pub(crate) fn roles_in_layer(raw: &[NameRole]) -> Vec<String> {
             NameRole::Norm if has_qkv && index < anchor => "qk_norm",
             NameRole::SplitkReduce => match roles.last() {
                 Some(last) => {
-                    roles.push(format!("{last}+splitk"));
+                    roles.push([last, REDUCTION].concat());
                     continue;
                 }
                 None => role.word(),

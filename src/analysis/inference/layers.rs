@@ -11,7 +11,8 @@ use crate::analysis::section::{Answer, Pct, TypedSection, Us, section};
 use crate::analysis::structure::stages::Stage;
 use crate::ordering;
 use crate::rules::inference::thresholds;
-use crate::trace::Ns;
+use crate::trace::{Fraction, Ns};
+use crate::words::layers as words;
 
 section! {
     /// The kinds of layers in the steps of each stage.
@@ -89,7 +90,7 @@ pub(crate) fn layers(context: &Context) -> Answer<Layers> {
     let Some(main) = found.iter().rev().max_by_key(|stage| stage.steps) else { return no_layers(context) };
     let mut answer = Layers::answer("the repeated sequence of kernels in a step, by their names")
         .limit("The time of a layer is the sum of the durations of its kernels on the busiest stream; the median is over all layers of a kind.")
-        .limit(format!("Equal layers have the most frequent sequence of kernels. An outlier differs by more than {} % from the median; the first layer has number 0.", outlier_pct()))
+        .limit(words::equal_layers(outlier_share()))
         .limit("The total is the time of all layers of a kind in the step of median length, with the idle time before their kernels.");
     if found.iter().any(StageLayers::is_training) {
         answer = answer.limit(
@@ -118,7 +119,7 @@ pub(crate) fn layer_list(context: &Context) -> Answer<LayerList> {
     }
     let mut answer = LayerList::answer("the layers of a step, in order of execution")
         .limit("The time of a layer is the median over the steps of the sum of the durations of its kernels on the busiest stream.")
-        .limit(format!("An outlier differs by more than {} % from the median of its kind. The first layer has number 0.", outlier_pct()));
+        .limit(words::outliers(outlier_share()));
     for stage in found {
         let mut layers: Vec<(&Kind, (usize, f64))> = Vec::new();
         stage.kinds.iter().for_each(|kind| layers.extend(kind.layers.iter().map(|layer| (kind, *layer))));
@@ -165,12 +166,11 @@ fn no_layers<S: TypedSection>(context: &Context) -> Answer<S> {
         let why = "No GPU op was launched in an annotated step, and the order of the kernels shows no steps.";
         return context.lacks(why, MissingData::Ranges);
     }
-    let min_folded = 100.0 * thresholds().layers.min_folded_share.value;
-    S::missing(format!("Less than {min_folded:.0} % of a step consists of repeated layers with attention kernels."), "")
+    S::missing(words::no_layers(Fraction(thresholds().layers.min_folded_share.value)), "")
 }
 
-fn outlier_pct() -> f64 {
-    (100.0 * thresholds().layers.outlier_share.value).round()
+fn outlier_share() -> Fraction {
+    Fraction(thresholds().layers.outlier_share.value)
 }
 
 fn layer_row(stage: &StageLayers, kind: &Kind) -> LayerRow {

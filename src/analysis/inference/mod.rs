@@ -68,6 +68,5 @@ mod varlen_attention;
 /// The first `max` of some numbers, and how many more there are; empty without numbers.
 fn first_numbers<T: ToString>(numbers: &[T], max: usize) -> String {
     let shown: Vec<String> = numbers.iter().take(max).map(T::to_string).collect();
-    let more = numbers.len() - shown.len();
-    if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
+    crate::words::phrases::named_and_more(&shown, numbers.len() - shown.len())
 }

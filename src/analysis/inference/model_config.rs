@@ -7,6 +7,7 @@ use super::config_fields::{Fields, Read, TEXT_CONFIGS};
 use super::model_layers::{self, LayerKind, Layers};
 use super::quantization::{self, Quantization};
 use crate::json::{self, Json, from_json};
+use crate::words::model_config::{Unusable, unusable};
 use crate::{Error, Result};
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -123,17 +124,16 @@ impl ModelConfig {
     /// # Errors
     /// The text is no config.json, lacks a dimension, or describes layers that are not known.
     pub fn parse(file: &str, text: &str) -> Result<Self> {
-        Self::read(text).map_err(|why| Error::refused(file, why))
+        Self::read(text).map_err(|why| Error::refused(file, unusable(&why)))
     }
 
-    fn read(text: &str) -> std::result::Result<Self, String> {
-        const EXPECTED: &str = "give the config.json in the folder of the model's weights";
+    fn read(text: &str) -> Read<Self> {
         if text.len() > MAX_FILE_BYTES {
-            return Err(format!("larger than 4 MiB, the limit for a config.json: {EXPECTED}"));
+            return Err(Unusable::TooLarge);
         }
-        let json = parse(text).map_err(|error| format!("not valid JSON: {error}; {EXPECTED}"))?;
+        let json = parse(text).map_err(|error| Unusable::NotJson(error.to_string()))?;
         if json.members().next().is_none() {
-            return Err(format!("not the config.json of a model: {EXPECTED}"));
+            return Err(Unusable::NotOfModel);
         }
         Fields::of(json).config()
     }
@@ -276,10 +276,7 @@ impl Fields<'_> {
         let known = &catalog().unsupported;
         match known.iter().find(|key| self.get(key).is_some_and(is_set)) {
             None => Ok(()),
-            Some(key) => Err(format!(
-                "the config has `{key}`, of layers whose weights gpuprism does not count: give the weights with \
-                 --weights-gb instead"
-            )),
+            Some(key) => Err(Unusable::UncountedLayers(key.clone())),
         }
     }
 
@@ -342,10 +339,7 @@ impl Fields<'_> {
         };
         match self.text.members().find(is_of_experts) {
             None => Ok(()),
-            Some((key, _)) => Err(format!(
-                "the config has `{key}` but not the number of experts under a known name: give the weights with \
-                 --weights-gb instead"
-            )),
+            Some((key, _)) => Err(Unusable::UncountedExperts(key.into_owned())),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! How many layers of a model attend to all tokens, to a window or to a state of constant size, and how many have a mixture of
 //! experts. From its config.json; linear in the number of layers.
 
-use super::config_fields::Fields;
+use super::config_fields::{Fields, Read};
 use crate::json::Json;
+use crate::words::model_config::Unusable;
 
 /// No model has more layers; the limit keeps a hostile config from costing time.
 const MAX_LAYERS: f64 = 10_000.0;
@@ -62,15 +63,11 @@ pub(crate) struct LayerKind {
     pub(crate) has_experts: bool,
 }
 
-type Read<T> = Result<T, String>;
-
 /// The layers of a config in order, and their numbers.
 pub(super) fn layers(fields: &Fields, has_experts: bool) -> Read<(Vec<LayerKind>, Layers)> {
     let count = fields.required(&["num_hidden_layers"])?;
     if count > MAX_LAYERS {
-        return Err(
-            "`num_hidden_layers` is not a plausible number of layers: give the model's own config.json".to_owned()
-        );
+        return Err(Unusable::TooManyLayers);
     }
     let kinds = Kinds::of(fields, count as usize)?;
     let is_moe = if has_experts { Some(MoeLayers::of(fields)?) } else { None };
@@ -103,7 +100,7 @@ impl Kinds {
         if let Some(types) = fields.get("layer_types") {
             let listed = types.elements().map(|kind| Self::listed(kind, window)).collect::<Read<Vec<Reach>>>()?;
             if listed.len() != count {
-                return Err("`layer_types` does not list every layer: give the model's own config.json".to_owned());
+                return Err(Unusable::UnlistedLayers);
             }
             return Ok(Self { listed, ..all_full });
         }
@@ -134,9 +131,7 @@ impl Kinds {
             Some("sliding_attention" | "chunked_attention") => {
                 Ok(if window > 0.0 { Reach::Sliding } else { Reach::Full })
             }
-            _ => Err("`layer_types` has a kind of layer whose weights gpuprism does not count: give the weights with \
-                      --weights-gb instead"
-                .to_owned()),
+            _ => Err(Unusable::UnknownLayers),
         }
     }
 
@@ -163,7 +158,7 @@ struct MoeLayers {
 
 impl MoeLayers {
     fn of(fields: &Fields) -> Read<Self> {
-        let count = |keys: &[&str]| Ok::<_, String>(fields.count(keys)?.map(|number| number as usize));
+        let count = |keys: &[&'static str]| Ok::<_, Unusable>(fields.count(keys)?.map(|number| number as usize));
         let listed = match fields.get("moe_layer_freq") {
             Some(flags @ Json::Array(_)) => Some(flags.elements().map(|flag| flag.number() == Some(1.0)).collect()),
             _ => None,

@@ -1,8 +1,9 @@
 //! The words and colours for the roles of kernels in a layer, and the thresholds of the sentences about a model
 //! (`patterns/model_words.json`).
 
-use super::kernel_roles::{BACKWARD, RECOMPUTED};
+use super::kernel_roles::{BACKWARD, RECOMPUTED, REDUCTION};
 use crate::json::{self, embedded, from_json};
+use crate::words::layers;
 use std::sync::LazyLock;
 
 /// The contents of `patterns/model_words.json`.
@@ -46,9 +47,6 @@ from_json!(strict RoleWords { role, words, category });
 static WORDS: LazyLock<ModelWords> =
     LazyLock::new(|| embedded(json::read(include_str!("../../../patterns/model_words.json"))));
 
-/// The end of the role of a reduction of a matrix product, after the role of the product.
-const SPLITK: &str = "+splitk";
-
 impl ModelWords {
     /// The words of this build.
     pub(crate) fn embedded() -> &'static Self {
@@ -69,14 +67,14 @@ impl ModelWords {
 /// The role in words: `gate/up` for `gate_up`. A role without words is its own word.
 pub(crate) fn role_words(role: &str) -> String {
     if let Some(forward) = role.strip_prefix(BACKWARD) {
-        return format!("backward {}", role_words(forward));
+        return layers::role_in_pass("backward", &role_words(forward));
     }
     if let Some(forward) = role.strip_prefix(RECOMPUTED) {
-        return format!("recompute {}", role_words(forward));
+        return layers::role_in_pass("recompute", &role_words(forward));
     }
     let words = |role: &str| WORDS.find(role).map_or_else(|| role.to_owned(), |found| found.words.clone());
-    match role.strip_suffix(SPLITK) {
-        Some(product) => format!("{} {}", words(product), words("splitk")),
+    match role.strip_suffix(REDUCTION) {
+        Some(product) => layers::reduction(&words(product), &words("splitk")),
         None => words(role),
     }
 }
@@ -84,7 +82,7 @@ pub(crate) fn role_words(role: &str) -> String {
 /// The category whose colour a role has: `gemm` for `gate_up`.
 pub(crate) fn role_category(role: &str) -> &'static str {
     let role = role.strip_prefix(BACKWARD).or_else(|| role.strip_prefix(RECOMPUTED)).unwrap_or(role);
-    let role = if role.ends_with(SPLITK) { "splitk" } else { role };
+    let role = if role.ends_with(REDUCTION) { "splitk" } else { role };
     WORDS.find(role).map_or("misc", |found| found.category.as_str())
 }
 

@@ -1,7 +1,7 @@
 //! The bits of a model's weights and KV cache, from `quantization_config` of its config.json. Where several numbers are
 //! possible the smallest counts, because the floor of a step is a lower limit. Linear in the config.
 
-use super::config_fields::Fields;
+use super::config_fields::{Fields, Read};
 use crate::json::{self, Json, from_json};
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -66,7 +66,7 @@ fn methods() -> &'static [Method] {
 }
 
 /// The quantisation of a config with this number of layers.
-pub(super) fn quantization(fields: &Fields, layers: f64) -> Result<Quantization, String> {
+pub(super) fn quantization(fields: &Fields, layers: f64) -> Read<Quantization> {
     let found = fields.get("quantization_config").or_else(|| fields.get("compression_config"));
     let Some(config) = found.filter(|config| config.members().next().is_some()) else {
         return Ok(not_quantized(fields));

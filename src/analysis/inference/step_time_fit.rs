@@ -11,6 +11,7 @@ use crate::analysis::structure::stages::{Stage, representative};
 use crate::analysis::structure::steps::no_steps;
 use crate::rules::inference::thresholds;
 use crate::trace::Ns;
+use crate::words::steps as words;
 
 section! {
     /// The line through the busy times of the decode steps.
@@ -66,12 +67,7 @@ pub(crate) fn step_time_fit(context: &Context) -> Answer<StepTimeFit> {
     let limits = &thresholds().step_time_line;
     let (min_steps, min_sizes) = (limits.min_steps.value, limits.min_batch_sizes.value);
     if samples.len() < min_steps || sizes.len() < min_sizes {
-        let why = format!(
-            "A line through step times needs at least {min_steps} decode steps of {min_sizes} batch sizes whose \
-             annotations state the sum of the contexts; the trace has {} of {}.",
-            samples.len(),
-            sizes.len()
-        );
+        let why = words::few_for_line([min_steps, min_sizes], [samples.len(), sizes.len()]);
         return StepTimeFit::missing(why, "");
     }
     let Some(fit) = fit(&samples) else {

@@ -14,6 +14,7 @@ use crate::json::{self, embedded, from_json};
 use crate::ordering::{self, VecMap};
 use crate::rules::names;
 use crate::trace::{DeviceId, NameId, Ns, OpKind, Trace};
+use crate::words::labels;
 use std::sync::LazyLock;
 
 section! {
@@ -203,7 +204,7 @@ pub(crate) fn unsuited_kernels(context: &Context) -> Answer<UnsuitedKernels> {
         total_ms: problem.total.into(),
         share_of_kernel_time_pct: Pct::of(problem.total, kernel_time),
         per_step_ms: problem.per_step.map(Ms::from),
-        capability: problem.capability.map(|capability| format!("{}.{}", capability / 10, capability % 10)),
+        capability: problem.capability.map(labels::compute_capability),
         advice: problem.advice.to_owned(),
         confidence: problem.confidence.to_owned(),
         example_kernel: example(problem).map(|name| names::demangle(trace.names.get(name)).into()),

@@ -13,6 +13,7 @@ use crate::json::{self, embedded, from_json};
 use crate::rules::names;
 use crate::trace::{DeviceId, GpuOp, NameId, Ns, ProcessId, Trace};
 use crate::words::kernels as sentences;
+use crate::words::phrases::named_and_more;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
@@ -162,7 +163,7 @@ fn values_of_groups(values: &[Option<String>], is_long: &[bool]) -> Option<[Stri
         crate::ordering::sort_by_key(&mut own, |(_, count)| std::cmp::Reverse(*count));
         let more = own.len().saturating_sub(MAX_NAMED);
         let named: Vec<&str> = own.iter().take(MAX_NAMED).map(|(value, _)| *value).collect();
-        (!named.is_empty()).then(|| sentences::named_and_more(&named, more))
+        (!named.is_empty()).then(|| named_and_more(&named, more))
     };
     (is_told && is_of_groups).then(|| Some([of_group(0)?, of_group(1)?]))?
 }

@@ -1,6 +1,7 @@
 //! Changes that a person asks for: `gpuprism what-if --without ID --speed REGEX=2 --graph STAGE`. They are replayed together.
 
 use crate::analysis::structure::stages::Stage;
+use crate::words::replay as words;
 use crate::{Error, Result};
 use regex_lite::Regex;
 
@@ -66,10 +67,7 @@ impl Asked {
     /// There is no such stage.
     pub fn graph(stage: &str) -> Result<Self> {
         let found = Stage::ALL.into_iter().find(|known| known.label() == stage);
-        found.map(Self::Graph).ok_or_else(|| {
-            let known: Vec<&str> = Stage::ALL.iter().map(|stage| stage.label()).collect();
-            Error::usage(stage, format!("no such stage: give one of {}", known.join(", ")))
-        })
+        found.map(Self::Graph).ok_or_else(|| Error::usage(stage, words::no_such_stage(&Stage::ALL.map(Stage::label))))
     }
 
     /// The names of changes, as [`Asked::parse`] takes them: ids of rows, `REGEX=2` for each speed, and labels of stages.
@@ -87,8 +85,8 @@ impl Asked {
     pub fn name(&self) -> String {
         match self {
             Self::Without(id) => id.clone(),
-            Self::Speed { text, .. } => format!("speed:{text}"),
-            Self::Graph(stage) => format!("graph:{}", stage.label()),
+            Self::Speed { text, .. } => ["speed:", text].concat(),
+            Self::Graph(stage) => ["graph:", stage.label()].concat(),
         }
     }
 }
