@@ -198,11 +198,16 @@ pub struct Thresholds {
     pub long_gap_ms: f64,
     /// Minimum share of such gaps in the time of all late gaps, from which a finding is about the pauses.
     pub min_pause_share: f64,
+    /// Minimum share of possible waits in the replayed window: less changes no saving by more than a hundredth of itself.
+    pub min_possible_wait_share: f64,
+    /// Known waits of this share of the replayed window, or more, leave a saving open in full.
+    pub full_known_wait_share: f64,
 }
 from_json!(strict Thresholds {
     launch_storm, launch_storm_min, tiny_kernel_us, launcher_gap_us, launcher_idle_us, nvtx_coverage, min_finding_share,
     min_uncertain_share, min_host_delay_ms, min_busy_share, medium_severity_share, high_severity_share, min_drained_ms, min_copy_share,
-    exposed_communication, short_kernel_us, roof_efficiency, least_kernel_us, min_short_kernels, min_turnaround_share, max_preparation_kernels, min_replays, long_gap_ms, min_pause_share
+    exposed_communication, short_kernel_us, roof_efficiency, least_kernel_us, min_short_kernels, min_turnaround_share, max_preparation_kernels, min_replays, long_gap_ms, min_pause_share,
+    min_possible_wait_share, full_known_wait_share
 });
 
 /// The thresholds of the verdict. Shares are fractions of 1.

@@ -54,6 +54,7 @@ mod words;
 use crate::analysis::context::Context;
 use crate::analysis::structure::measured_steps::MeasuredStep;
 use crate::analysis::structure::stages::Basis;
+use crate::rules::signals::Thresholds;
 use crate::trace::{CodeTimelines, Ns, ProcessId};
 use changes::Changes;
 use cross_stream::CrossStream;
@@ -101,6 +102,7 @@ pub(super) struct Replay<'a> {
     first_uses: FirstUses,
     steady: Steady,
     unfused: Unfused,
+    thresholds: &'a Thresholds,
     path: CriticalPath,
     /// The group of each kernel name.
     groups: Vec<u32>,
@@ -156,15 +158,16 @@ fn with_replay<R>(context: &Context, read: impl FnOnce(&Replay) -> R) -> Result<
     let first_uses = FirstUses::of(context.trace, &part, &parts, &graph);
     let steady = Steady::of(&recorded, &graph, &first_uses, &host_steps, beginning).ok_or(NoReplay::NoWindow)?;
     let path = CriticalPath::of(&parts, &graph, &first_uses, &steady);
-    let min_share = context.signals.thresholds.medium_severity_share;
-    let unfused = Unfused::of(&context.trace.names, &recorded, &steady, min_share);
+    let thresholds = &context.signals.thresholds;
+    let unfused = Unfused::of(&context.trace.names, &recorded, &steady, thresholds.medium_severity_share);
     let (process, is_cut) = (part.process, part.is_cut);
-    Ok(read(&Replay { parts, graph, first_uses, steady, unfused, path, groups, process, is_cut }))
+    Ok(read(&Replay { parts, graph, first_uses, steady, unfused, thresholds, path, groups, process, is_cut }))
 }
 
 impl Replay<'_> {
     fn changes(&self) -> Changes<'_> {
-        Changes::new(&self.parts, &self.graph, &self.first_uses, &self.steady, &self.unfused, &self.groups)
+        let Self { parts, graph, first_uses, steady, unfused, groups, thresholds, .. } = self;
+        Changes::new(parts, graph, first_uses, steady, unfused, groups, thresholds)
     }
 
     /// The largest difference of a replayed time from the measured one. Zero by construction.
