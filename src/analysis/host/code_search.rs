@@ -3,7 +3,8 @@
 //! not tell their category, and that of all launching threads in the part of the trace that is replayed.
 //!
 //! From all CPU ops and Python functions, compressed ([`crate::trace::PackedCode`]) or whole ([`crate::trace::HostCode`]). Cost: one
-//! pass over them if a GPU waited much or such kernels ran, and one if their names show a training. It runs once, when the file is read; windows share its result.
+//! pass over them for pauses of the profiler and times without records, one if a GPU waited much or such kernels ran, one for the replayed
+//! part, and one if their names show a training. It runs once, when the file is read; windows share its result.
 
 use super::blocking_sites::BlockingSiteSearch;
 use super::drains::costly_drains;
@@ -26,9 +27,10 @@ use std::sync::Arc;
 pub fn look_up_code(trace: &mut Trace) {
     // Taken so that the search can read it while it fills the trace.
     let packed = trace.packed_code.take();
-    trace.profiler_pauses = Arc::new(profiler_pauses(trace, packed.as_deref()));
+    let (pauses, holes) = pauses_and_holes(trace, packed.as_deref());
+    trace.profiler_pauses = Arc::new(pauses);
     trace.profiler_overheads = Vec::new();
-    trace.recording_holes = Arc::new(recording_holes(trace, packed.as_deref()));
+    trace.recording_holes = Arc::new(holes);
     search(trace, packed.as_deref());
     trace.code_timelines = code_timelines(trace, packed.as_deref()).map(Arc::new);
     trace.training = Arc::new(training_code(trace, packed.as_deref()));
@@ -74,22 +76,16 @@ fn search(trace: &mut Trace, packed: Option<&PackedCode>) {
     trace.request_waits = Arc::new(requests.finish());
 }
 
-/// When nothing was recorded.
-fn recording_holes(trace: &Trace, packed: Option<&PackedCode>) -> Vec<(Ns, Ns)> {
-    let mut holes = HoleSearch::new(trace);
-    if !holes.is_empty() {
-        each_event(trace, packed, &mut |event| holes.add(event));
+/// When the profiler held threads, and when nothing was recorded.
+fn pauses_and_holes(trace: &Trace, packed: Option<&PackedCode>) -> (HostTimes, Vec<(Ns, Ns)>) {
+    let (mut pauses, mut holes) = (PauseSearch::new(trace), HoleSearch::new(trace));
+    if !pauses.is_empty() || !holes.is_empty() {
+        each_event(trace, packed, &mut |event| {
+            pauses.add(event);
+            holes.add(event);
+        });
     }
-    holes.finish()
-}
-
-/// When the profiler held threads.
-fn profiler_pauses(trace: &Trace, packed: Option<&PackedCode>) -> HostTimes {
-    let mut pauses = PauseSearch::new(trace);
-    if !pauses.is_empty() {
-        each_event(trace, packed, &mut |event| pauses.add(event));
-    }
-    pauses.finish()
+    (pauses.finish(), holes.finish())
 }
 
 /// Finds when a serving engine had no request.
