@@ -14,7 +14,7 @@ use super::key_figures::is_almost_empty;
 use super::replay::costs::Costs;
 use super::results::{Run, VerdictClause};
 use super::section::{MeanNs, Ms, Pct, TypedSection, Us};
-use super::structure::step_budget::StepBudget;
+use super::structure::step_budget::mean_host_late;
 use super::structure::steps::{StepRow, Steps};
 use super::trust::{Trust, TrustId};
 use super::unit::Unit as StepUnit;
@@ -237,7 +237,8 @@ fn host_words(run: &Run) -> Option<String> {
     let (all_ms, in_steps_ms) = (figures.late_ms.0, figures.late_in_steps_ms.0);
     // If much of the late time is outside of the steps, a time per step would be too long.
     let is_per_step = steps > 0.0 && 100.0 * in_steps_ms >= ModelWords::embedded().min_in_steps_pct * all_ms;
-    let late_ms = if is_per_step { late_of_step(run).unwrap_or(in_steps_ms / steps) } else { all_ms };
+    let late_ms =
+        if is_per_step { mean_host_late(&run.sections).map_or(in_steps_ms / steps, |late| late.0) } else { all_ms };
     let divisor = if is_per_step { steps } else { 1.0 };
     let place: String;
     let code = match Costs::of(&run.sections, StepUnit::of(&run.sections, &Signals::embedded().verdict)) {
@@ -267,14 +268,6 @@ fn host_words(run: &Run) -> Option<String> {
         code,
         is_upper_bound: Trust::has(&run.sections, TrustId::CaptureOverhead),
     }))
-}
-
-/// The mean late time of the steps that reach the next one. The last step has no idle time before a next one.
-fn late_of_step(run: &Run) -> Option<f64> {
-    let stages = StepBudget::rows(&run.sections);
-    let steps: usize = stages.iter().map(|stage| stage.steps).sum();
-    let late_ms: f64 = stages.iter().map(|stage| stage.host_late_ms.0 * stage.steps as f64).sum();
-    (steps > 0).then(|| late_ms / steps as f64)
 }
 
 /// Whether almost all of the late time of a step is before its first layer. Known only if the steps have one stage.

@@ -59,7 +59,7 @@ impl Unit {
 fn whole_steps(sections: &Sections, devices: f64) -> Option<(f64, u64)> {
     let stages = StepBudget::rows(sections);
     let steps = stages.iter().map(|stage| stage.steps as f64).sum::<f64>() / devices;
-    let ms = stages.iter().map(|stage| stage.mean_ms.0 * stage.steps as f64).sum::<f64>() / devices;
+    let ms = stages.iter().map(|stage| stage.in_all_ms(stage.mean_ms)).sum::<f64>() / devices;
     (steps >= 1.0 && ms > 0.0).then_some((ms, steps.floor() as u64))
 }
 

@@ -159,7 +159,7 @@ impl Costs {
         let devices = Steps::figures(sections).map_or(1, |figures| figures.devices.max(1)) as f64;
         let steps = Steps::rows(sections);
         let whole = StepBudget::rows(sections);
-        let whole_ms = |stage| whole.iter().find(|row| row.stage == stage).map(|row| row.mean_ms.0 * row.steps as f64);
+        let whole_ms = |stage| whole.iter().find(|row| row.stage == stage).map(|row| row.in_all_ms(row.mean_ms));
         let all_ms = |row: &StepRow| whole_ms(row.stage).unwrap_or(row.total_ns.0 as f64 / 1e6) / devices;
         // Nothing is saved of a step of which nothing is known.
         let lost_ms = |row: &StepRow, ms: f64| if row.stage == main { trust.lost_records_ms.0.min(ms) } else { 0.0 };

@@ -5,7 +5,7 @@ use super::measured_steps::MeasuredStep;
 use super::stages::{Stage, representative};
 use super::steps::no_steps;
 use crate::analysis::context::Context;
-use crate::analysis::section::{Answer, Ms, Pct, TypedSection, section};
+use crate::analysis::section::{Answer, Ms, Pct, Sections, TypedSection, section};
 use crate::trace::Ns;
 
 section! {
@@ -22,6 +22,21 @@ section! {
         host_late_pct: Pct,
         other_idle_pct: Pct,
     }
+}
+
+impl StepBudgetRow {
+    /// The sum over the steps of a time whose mean is given.
+    pub(crate) fn in_all_ms(&self, Ms(mean_ms): Ms) -> f64 {
+        mean_ms * self.steps as f64
+    }
+}
+
+/// The mean late time of the steps of all stages; `None` without steps.
+pub(crate) fn mean_host_late(sections: &Sections) -> Option<Ms> {
+    let stages = StepBudget::rows(sections);
+    let steps: usize = stages.iter().map(|stage| stage.steps).sum();
+    let late_ms: f64 = stages.iter().map(|stage| stage.in_all_ms(stage.host_late_ms)).sum();
+    (steps > 0).then(|| Ms(late_ms / steps as f64))
 }
 
 /// One row per stage with steps on a device.
