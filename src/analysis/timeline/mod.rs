@@ -15,6 +15,7 @@ mod counters;
 mod example;
 mod gap;
 mod idle_bars;
+mod items;
 mod layers;
 mod moment;
 mod search;
