@@ -64,6 +64,12 @@ fn limit(limit: &Limit) -> String {
     }
 }
 
+/// A kernel of a fusion, with its share of the stage: `rms_norm (3.1%)`.
+pub(crate) fn fused_kernel(name: &str, share: Option<Pct>) -> String {
+    let share = super::or_nothing(share, |share| format!(" ({:.1}%)", share.0));
+    format!("{name}{share}")
+}
+
 /// How far a kernel is from the limits of its GPU.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Distance<'a> {

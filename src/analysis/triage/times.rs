@@ -92,11 +92,6 @@ impl Times {
     }
 }
 
-/// `part` in percent of `whole`; zero if `whole` is zero.
-pub(super) fn percent(part: Ns, whole: Ns) -> f64 {
-    if whole == Ns::ZERO { 0.0 } else { 100.0 * part.0 as f64 / whole.0 as f64 }
-}
-
 pub(super) struct BusyTime {
     /// By device: disjoint intervals in order of start.
     intervals: Vec<Vec<BusyInterval>>,

@@ -5,7 +5,6 @@ use super::name_words::{ChainPart, PartMatch};
 use crate::analysis::triage::call_sites::Resolution;
 use crate::analysis::triage::kernels::{KernelRow, RowCallSite};
 use crate::analysis::triage::serving::{Deployment, Vendor};
-use crate::analysis::triage::times::percent;
 use crate::analysis::triage::{Stage, View};
 use crate::rules::names;
 use crate::rules::needle::Haystack;
@@ -127,7 +126,7 @@ impl<'a> StageRows<'a> {
 
     /// The share of the stage's busy time, in percent.
     pub(super) fn share_pct(&self, elapsed: Ns) -> f64 {
-        percent(elapsed, self.elapsed)
+        Pct::of(elapsed, self.elapsed).0
     }
 
     /// The share of a time of the rows at these indices, in percent; `None` if durations of the rows do not belong to their names.

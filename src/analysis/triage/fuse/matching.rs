@@ -4,7 +4,6 @@
 use super::super::call_sites::CallSite;
 use super::super::kernels::{KernelRow, RowIndex};
 use super::super::serving::Deployment;
-use super::super::times::percent;
 use super::super::view::View;
 use super::patterns::{Chain, Origin, Pattern, Patterns, Repeat, SearchPlan, Test};
 use super::requirements::Messages;
@@ -13,7 +12,8 @@ use crate::analysis::structure::stages::Stage;
 use crate::ordering::VecMap;
 use crate::rules::names::demangle;
 use crate::rules::needle::{Haystack, Needle};
-use crate::trace::{NONE, NameId, Ns, OpKind};
+use crate::trace::{NONE, NameId, Ns, OpKind, Pct};
+use crate::words::triage_rows::fused_kernel;
 use foldhash::fast::RandomState;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -398,8 +398,8 @@ impl<'a> RowLookup<'a> {
         let stage_time = self.view.times().of_stage(finding.stage);
         let part_of_row = |(row, part): &(usize, Ns)| {
             let row = self.rows.get(*row)?;
-            let share = row.share_of_busy_time().map(|_| format!(" ({:.1}%)", percent(*part, stage_time.elapsed)));
-            Some(format!("{}{}", row.name, share.unwrap_or_default()))
+            let share = row.share_of_busy_time().map(|_| Pct::of(*part, stage_time.elapsed));
+            Some(fused_kernel(&row.name, share))
         };
         let evidence = parts.iter().take(MAX_EVIDENCE).filter_map(part_of_row);
         let is_shifted = |(row, _): &(usize, Ns)| self.rows.get(*row).is_some_and(|row| row.has_shifted_durations);
@@ -413,8 +413,8 @@ impl<'a> RowLookup<'a> {
             messages: Messages::of(self.view, &finding.ops),
             duration_ns: duration.0,
             elapsed_ns: elapsed.0,
-            elapsed_share_pct: has_share.then(|| percent(elapsed, stage_time.elapsed)),
-            share_pct: percent(duration, stage_time.duration),
+            elapsed_share_pct: has_share.then(|| Pct::of(elapsed, stage_time.elapsed).0),
+            share_pct: Pct::of(duration, stage_time.duration).0,
             evidence: evidence.collect(),
             locations: self.locations(&finding.ops),
             rows: parts.into_iter().map(|(row, _)| row).collect(),

@@ -13,8 +13,7 @@ use super::neighbours::{Neighbours, Risk};
 use super::rules::{Class, Rules};
 use super::stream_sweep::SweepRow;
 use super::waiting::{State, Waiting};
-use crate::analysis::triage::times::percent;
-use crate::trace::Ns;
+use crate::trace::{Ns, Pct};
 
 /// Communication that runs alone.
 const EXPOSED: &str = "exposed communication";
@@ -159,5 +158,5 @@ impl Judge<'_> {
 
 /// The share of the stage's busy time in percent.
 fn share_pct(time_ns: i64, busy_ns: i64) -> f64 {
-    percent(Ns(time_ns), Ns(busy_ns))
+    Pct::of(Ns(time_ns), Ns(busy_ns)).0
 }

@@ -3,7 +3,7 @@
 
 use super::definitions::ATTENTION_WORK;
 use super::serving::ModelShape;
-use super::times::{BusyTime, percent};
+use super::times::BusyTime;
 use super::view::View;
 use crate::analysis::inference::passes::steps_on_devices;
 use crate::analysis::measure::percentiles::of_sorted;
@@ -131,7 +131,7 @@ fn row(view: &View, stage: Stage, timed: &[&TimedStep], shape: Option<ModelShape
         median_us: median.map(Us),
         p90_us: p90.map(Us),
         spread_pct: spread.map(Pct),
-        gpu_busy_pct: busy_pct(busy, &representative).map(Pct),
+        gpu_busy_pct: busy_pct(busy, &representative),
         attention_gflop: gflop,
         attention_tflops: tflops,
         example: example.map(str::to_owned),
@@ -205,14 +205,14 @@ fn limits(steps: &[Step], shape: Option<ModelShape>) -> Vec<String> {
 }
 
 /// The busy share of the time of the steps, in percent; `None` if no step has a device.
-fn busy_pct(busy: &BusyTime, steps: &[&TimedStep]) -> Option<f64> {
+fn busy_pct(busy: &BusyTime, steps: &[&TimedStep]) -> Option<Pct> {
     let (mut busy_time, mut time) = (Ns::ZERO, Ns::ZERO);
     for timed in steps {
         let Some(device) = timed.step.device else { continue };
         busy_time += busy.between(device, timed.step.start, timed.until);
         time += timed.time;
     }
-    (time > Ns::ZERO).then(|| percent(busy_time, time))
+    (time > Ns::ZERO).then(|| Pct::of(busy_time, time))
 }
 
 #[cfg(test)]

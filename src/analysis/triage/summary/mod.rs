@@ -7,7 +7,7 @@ use super::kernels::KernelRow;
 use super::overlap::{self, TriageOverlap, TriageOverlapRow};
 use super::roof::Roofs;
 use super::serving::{Role, rank_label, tensor_parallel};
-use super::times::{Times, percent};
+use super::times::Times;
 use super::view::View;
 use crate::analysis::section::{Answer, Stated, TypedSection, section};
 use crate::analysis::structure::stages::{Stage, count_stage_conflicts, steps};
@@ -127,7 +127,7 @@ fn dominated_by(
         words::Work::Known {
             categories: largest_categories(&rows, elapsed),
             largest_kernel: kernel,
-            share: Pct(percent(Ns(largest.elapsed_ns), elapsed)),
+            share: Pct::of(Ns(largest.elapsed_ns), elapsed),
             reached,
         }
     };
@@ -145,9 +145,9 @@ fn largest_categories<'a>(rows: &[&'a KernelRow], elapsed: Ns) -> Vec<(&'a str, 
         .for_each(|row| sums.update(row.category.as_str(), 0_i64, |sum| *sum = sum.saturating_add(row.elapsed_ns)));
     let mut sums = sums.into_vec();
     sums.sort_by_key(|(_, sum)| Reverse(*sum));
-    let shares = sums.into_iter().map(|(category, sum)| (category, percent(Ns(sum), elapsed)));
-    let named = shares.enumerate().filter(|(index, (_, share))| *index == 0 || *share >= MIN_PCT).take(MAX_NAMED);
-    named.map(|(_, (category, share))| (category, Pct(share))).collect()
+    let shares = sums.into_iter().map(|(category, sum)| (category, Pct::of(Ns(sum), elapsed)));
+    let named = shares.enumerate().filter(|(index, (_, share))| *index == 0 || share.0 >= MIN_PCT).take(MAX_NAMED);
+    named.map(|(_, named)| named).collect()
 }
 
 /// The idle share of a stage in the overlap table, without pauses.
@@ -169,7 +169,7 @@ fn workers_mixed(view: &View, times: &Times) -> Option<String> {
     if let Some(role) = view.server.role() {
         let other = if role == Role::Prefill { Stage::Decode } else { Stage::Prefill };
         let foreign = times.of_stage(other).duration;
-        let share = || Pct(percent(foreign, times.total_duration()));
+        let share = || Pct::of(foreign, times.total_duration());
         return (foreign > Ns::ZERO).then(|| words::other_role(role.label(), other.label(), share()));
     }
     let exclusive_device = |stage: Stage| {
