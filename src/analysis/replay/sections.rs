@@ -345,11 +345,10 @@ impl Show<'_> {
     /// Rows of equal meaning are one.
     fn rows_of_stage(&self, stage: Stage, of_stage: OfStage) -> Vec<CriticalPathRow> {
         let mut named: Vec<(CriticalPathRow, Ns)> = Vec::new();
-        let mut index: std::collections::HashMap<(PathKind, String, Option<u64>), usize> =
-            std::collections::HashMap::new();
+        let mut index = std::collections::HashMap::new();
         for (part, time) in self.parts(stage) {
             let row = self.row(part);
-            let key = (row.kind, format!("{}\0{}", row.file, row.name), row.line);
+            let key = (row.kind, row.file.clone(), row.name.clone(), row.line);
             let at = *index.entry(key).or_insert(named.len());
             match named.get_mut(at) {
                 Some((_, sum)) => *sum += time,
