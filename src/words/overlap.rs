@@ -5,7 +5,7 @@ use crate::digits::grouped;
 use crate::trace::{Ms, Ns, Pct, Us};
 
 /// `1 launch`, `31905 launches`: without groups of digits.
-fn launches(count: u64) -> String {
+pub(super) fn launches(count: u64) -> String {
     if count == 1 { "1 launch".to_owned() } else { format!("{count} launches") }
 }
 

@@ -29,7 +29,7 @@ pub(crate) enum Limit {
 
 /// The rationale of a row. `note`: the sentence of the pattern. `prs`: its pull requests.
 pub(crate) fn rationale(fusion: &Fusion, launches: u64, note: &str, prs: &[u64]) -> String {
-    let launches = if launches == 1 { "1 launch".to_owned() } else { format!("{launches} launches") };
+    let launches = super::overlap::launches(launches);
     let finding = match fusion {
         Fusion::Active => format!("Already fused: {launches}."),
         Fusion::Split => format!("The parts run separately, one after the other, in {launches}."),
