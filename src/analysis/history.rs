@@ -1,10 +1,10 @@
 //! The history of step times: which run left the noise of the runs before it. From one point per run and stage; cost O(runs) per series,
 //! because a band is computed from a bounded number of runs.
 //!
-//! Points of the same known model, GPU, framework and stage are a series, in the order of their dates. The band of a run is the median of the
-//! runs before it, plus and minus a multiple of their median absolute deviation, and at least a share of the median. Both are robust: a
-//! single odd run hardly moves them. A run outside its band does not widen the band of later runs. When several runs in succession are
-//! faster, or did other work, they are the new level; slower runs never are, so that a regression does not become the norm.
+//! Points of the same known model, GPU, framework and stage are a series, in the order of their dates. The band of a run ([`band`]) is
+//! around the median of the runs before it, and as wide as these scatter. A run outside its band does not widen the band of later runs.
+//! When several runs in succession are faster, or did other work, they are the new level; slower runs never are, so that a regression
+//! does not become the norm.
 //!
 //! A slow drift widens the band of each run and leaves none. So the median of the newest runs is also compared with the band of the
 //! first runs of the level. If it is above, the newest run is slower by drift.
@@ -13,25 +13,28 @@
 
 use crate::analysis::measure::percentiles::median;
 use crate::json::{self, embedded, from_json};
+use band::Sample;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+mod band;
+
+pub use band::{Band, median_error_ns};
+
 #[derive(Debug)]
 struct Thresholds {
-    min_runs: usize,
     max_runs: usize,
-    sigmas: f64,
-    small_sample: f64,
+    samples: Vec<Sample>,
+    sigmas_of_steps: f64,
     min_relative_change: f64,
     base_runs: usize,
     recent_runs: usize,
     max_load_change: f64,
 }
 from_json!(Thresholds {
-    min_runs,
     max_runs,
-    sigmas,
-    small_sample,
+    samples,
+    sigmas_of_steps,
     min_relative_change,
     base_runs,
     recent_runs,
@@ -41,12 +44,9 @@ from_json!(Thresholds {
 static THRESHOLDS: LazyLock<Thresholds> =
     LazyLock::new(|| embedded(json::read(include_str!("../../patterns/trend.json"))));
 
-/// The standard deviation of normal noise is this multiple of its median absolute deviation.
-const SIGMAS_PER_DEVIATION: f64 = 1.4826;
-
 /// The runs that a band needs before a run is judged.
 pub fn min_runs() -> usize {
-    THRESHOLDS.min_runs
+    THRESHOLDS.samples.first().map_or(usize::MAX, |smallest| smallest.runs)
 }
 
 /// The first runs of a level, and the newest runs whose median is compared with them.
@@ -90,23 +90,12 @@ pub struct Point {
     pub tokens: Option<f64>,
     /// The median duration of a step, on the slowest rank.
     pub median_ns: i64,
+    /// Its standard error, by the spread of the steps.
+    pub error_ns: Option<f64>,
     /// The ranks of the capture that were read.
     pub ranks: usize,
     /// The median duration on the fastest rank, if there are several.
     pub fastest_ns: Option<i64>,
-}
-
-/// The step times that are noise.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Band {
-    /// The lowest.
-    pub low_ns: i64,
-    /// The median of the earlier runs.
-    pub middle_ns: i64,
-    /// The highest.
-    pub high_ns: i64,
-    /// The number of earlier runs.
-    pub runs: usize,
 }
 
 /// What a point is, compared with the points before it.
@@ -256,18 +245,20 @@ struct Level {
 #[derive(Debug, Clone, Copy)]
 struct Measured {
     median_ns: i64,
+    error_ns: Option<f64>,
     batch: Option<f64>,
     tokens: Option<f64>,
 }
 
 impl Level {
     fn take(&mut self, point: &Point) -> (Outcome, Option<Band>) {
-        let run = Measured { median_ns: point.median_ns, batch: point.batch, tokens: point.tokens };
+        let Point { median_ns, error_ns, batch, tokens, .. } = *point;
+        let run = Measured { median_ns, error_ns, batch, tokens };
         if self.is_other_load(&run) {
             self.may_be_next(run, Outcome::OtherLoad);
             return (Outcome::OtherLoad, None);
         }
-        let band = self.band();
+        let band = band::band(self.newest(), error_ns);
         let outcome = match band {
             None => Outcome::TooFew,
             Some(band) if run.median_ns > band.high_ns => Outcome::Slower,
@@ -297,7 +288,7 @@ impl Level {
         let recent = later.get(later.len().checked_sub(THRESHOLDS.recent_runs)?..)?;
         let mut recent: Vec<i64> = recent.iter().map(|run| run.median_ns).collect();
         recent.sort_unstable();
-        let (now_ns, band) = (median(&recent)?, Self::band_of(base)?);
+        let (now_ns, band) = (median(&recent)?, band::band(base, None)?);
         if now_ns < band.low_ns as f64 {
             self.base_start = self.runs.len() - recent.len();
         }
@@ -311,7 +302,7 @@ impl Level {
         }
         self.next_outcome = Some(outcome);
         self.next.push(run);
-        if self.next.len() >= THRESHOLDS.min_runs {
+        if self.next.len() >= min_runs() {
             self.runs = std::mem::take(&mut self.next);
             self.base_start = 0;
         }
@@ -319,31 +310,6 @@ impl Level {
 
     fn newest(&self) -> &[Measured] {
         self.runs.get(self.runs.len().saturating_sub(THRESHOLDS.max_runs)..).unwrap_or_default()
-    }
-
-    fn band(&self) -> Option<Band> {
-        Self::band_of(self.newest())
-    }
-
-    fn band_of(runs: &[Measured]) -> Option<Band> {
-        if runs.len() < THRESHOLDS.min_runs {
-            return None;
-        }
-        let mut times: Vec<i64> = runs.iter().map(|run| run.median_ns).collect();
-        times.sort_unstable();
-        let middle_ns = median(&times)?.round() as i64;
-        let mut deviations: Vec<i64> =
-            times.iter().map(|time| time.saturating_sub(middle_ns).saturating_abs()).collect();
-        deviations.sort_unstable();
-        let few = 1.0 + THRESHOLDS.small_sample / runs.len() as f64;
-        let noise_ns = median(&deviations)? * SIGMAS_PER_DEVIATION * THRESHOLDS.sigmas * few;
-        let half_ns = noise_ns.max(middle_ns as f64 * THRESHOLDS.min_relative_change).round() as i64;
-        Some(Band {
-            low_ns: middle_ns.saturating_sub(half_ns).max(0),
-            middle_ns,
-            high_ns: middle_ns.saturating_add(half_ns),
-            runs: runs.len(),
-        })
     }
 
     fn is_other_load(&self, run: &Measured) -> bool {

@@ -4,7 +4,7 @@
 
 use super::captures::{Source, captures};
 use super::{RUNS, SCHEMA_FILE};
-use crate::analysis::history::{Key, Point};
+use crate::analysis::history::{Key, Point, median_error_ns};
 use crate::files::{Watch, label};
 use crate::{Error, Result, date};
 use gpuprism_facts::{Column, Kind, Values};
@@ -182,8 +182,16 @@ fn read_stages(
     points: &mut BTreeMap<(String, String), (Key, Point)>,
 ) -> Result<()> {
     use Kind::{Float, Int, Text};
-    let wanted =
-        [("run", Text), ("stage", Text), ("steps", Int), ("batch", Float), ("tokens", Float), ("median_ns", Float)];
+    let wanted = [
+        ("run", Text),
+        ("stage", Text),
+        ("steps", Int),
+        ("batch", Float),
+        ("tokens", Float),
+        ("median_ns", Float),
+        ("p10_ns", Float),
+        ("p90_ns", Float),
+    ];
     for row in Rows::read(file, &wanted)? {
         let (Some(id), Some(median_ns)) = (row.run(file), row.float("median_ns")) else { continue };
         let Some(run) = runs.get(&id).filter(|_| (1.0..9e15).contains(&median_ns)) else { continue };
@@ -205,6 +213,11 @@ fn read_stages(
             batch: row.float("batch"),
             tokens: row.float("tokens"),
             median_ns: median_ns.round() as i64,
+            error_ns: row
+                .float("p10_ns")
+                .zip(row.float("p90_ns"))
+                .zip(row.int("steps"))
+                .and_then(|((p10, p90), steps)| median_error_ns(p10, p90, steps)),
             ranks: 1,
             fastest_ns: None,
         };
@@ -381,7 +394,7 @@ mod tests {
     #[test]
     fn the_columns_that_are_read_are_those_that_are_written() {
         let names = tables::columns_of(STAGES);
-        for name in ["stage", "steps", "batch", "tokens", "median_ns"] {
+        for name in ["stage", "steps", "batch", "tokens", "median_ns", "p10_ns", "p90_ns"] {
             assert!(names.contains(&name), "{name}");
         }
     }

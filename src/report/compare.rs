@@ -125,7 +125,7 @@ fn stage_parts(run: &ComparedRun) -> String {
 /// What long steps add, if they make the mean step of the main stage change otherwise than the usual one, with a space after it: `But the
 /// mean decode step is 104 % longer: 3.01 ms instead of 1.47 ms (noise ±1.32 ms); 5 of 57 steps last longer than every one of A. `
 fn long_steps(run: &ComparedRun, baseline: &str) -> String {
-    let Some((stage, mean)) = run.main_stage.and_then(|stage| Some((stage, stage.long_steps?))) else {
+    let Some((stage, mean)) = run.main_stage.and_then(|stage| Some((stage, stage.long_steps()?))) else {
         return String::new();
     };
     let [before, delta] = [mean.baseline_ns, mean.delta_ns].map(|ns| ns.round() as i64);

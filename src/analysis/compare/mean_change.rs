@@ -3,6 +3,7 @@
 //! steps; linear.
 
 use super::shift::Shift;
+use crate::analysis::measure::moments::{mean, squared_error_of_mean};
 
 /// The change of the mean step of a stage.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,11 +25,10 @@ impl MeanChange {
     /// `before` and `after` are sorted; `None` if one of them is empty.
     pub(super) fn of(before: &[i64], after: &[i64], noise_standard_errors: f64) -> Option<Self> {
         let (longest_before, longest_after) = (*before.last()?, *after.last()?);
-        let (baseline_ns, mean_ns) = (mean(before), mean(after));
-        let squared_error = |times: &[i64]| Some(variance(times)? / times.len() as f64);
-        let noise_ns = squared_error(before)
-            .zip(squared_error(after))
-            .map(|(before, after)| noise_standard_errors * (before + after).sqrt());
+        let (baseline_ns, mean_ns) = (mean(before)?, mean(after)?);
+        let noise_ns = squared_error_of_mean(before)
+            .zip(squared_error_of_mean(after))
+            .map(|(before, after)| noise_of_difference(noise_standard_errors, before, after));
         let longer = |times: &[i64], than: i64| times.len() - times.partition_point(|time| *time <= than);
         Some(Self {
             baseline_ns,
@@ -58,16 +58,9 @@ impl MeanChange {
     }
 }
 
-fn mean(times: &[i64]) -> f64 {
-    times.iter().map(|time| *time as f64).sum::<f64>() / times.len().max(1) as f64
-}
-
-/// The variance of the population that a sample is from; `None` for a single value.
-fn variance(times: &[i64]) -> Option<f64> {
-    let degrees_of_freedom = times.len().checked_sub(1).filter(|degrees| *degrees > 0)?;
-    let mean = mean(times);
-    let squares: f64 = times.iter().map(|time| (*time as f64 - mean).powi(2)).sum();
-    Some(squares / degrees_of_freedom as f64)
+/// The largest difference of two means that counts as noise, from the squares of their standard errors.
+pub(super) fn noise_of_difference(standard_errors: f64, before: f64, after: f64) -> f64 {
+    standard_errors * (before + after).sqrt()
 }
 
 #[cfg(test)]

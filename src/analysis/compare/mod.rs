@@ -491,7 +491,8 @@ fn noise_ns(rules: &Rules, basis: Basis, first: &Candidate, other: &Candidate) -
         let units = units_per_step(candidate)?;
         Some(candidate.steps.as_ref()?.variance_of_mean(&rules.thresholds)? / (units * units))
     };
-    Some(rules.thresholds.noise_standard_errors * (variance(first)? + variance(other)?).sqrt())
+    let standard_errors = rules.thresholds.noise_standard_errors;
+    Some(mean_change::noise_of_difference(standard_errors, variance(first)?, variance(other)?))
 }
 
 fn outcome(rules: &Rules, change: &Change) -> Outcome {

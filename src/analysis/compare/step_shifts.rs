@@ -14,6 +14,7 @@ use super::rules::Thresholds;
 use super::shift::shift;
 use super::steps::Steps;
 use super::{Candidate, Outcome};
+use crate::analysis::measure::moments;
 use crate::analysis::measure::percentiles::median;
 use crate::analysis::results::Run;
 use crate::analysis::section::{Answer, MeanNs, Pct, TypedSection, section};
@@ -65,10 +66,9 @@ impl StepTime {
     }
 }
 
-/// The sum of a time of all steps as a mean; `None` if a step does not have it.
+/// The mean of a time of all steps; `None` if a step does not have it.
 fn mean(steps: &[StepTime], time: fn(&StepTime) -> Option<i64>) -> Option<f64> {
-    let sum = steps.iter().try_fold(0, |sum: i64, step| Some(sum.saturating_add(time(step)?)))?;
-    Some(sum as f64 / steps.len().max(1) as f64)
+    moments::mean(&steps.iter().map(time).collect::<Option<Vec<i64>>>()?)
 }
 
 /// What the change of the mean step of a stage is made of, in nanoseconds. The parts add up to the change of [`StageShift::mean`].
@@ -125,10 +125,10 @@ pub struct StageShift {
     pub interval_ns: Option<(i64, i64)>,
     /// The change of the mean duration.
     pub mean: MeanChange,
-    /// The same, if a few long steps make it differ from the change of the usual step.
-    pub long_steps: Option<MeanChange>,
     /// What that is made of; `None` for steps without a device.
     pub parts: Option<ChangeParts>,
+    /// Whether that differs from the change of the usual step.
+    is_mean_apart: bool,
     /// The time of the compared steps of both runs.
     time_ns: i64,
 }
@@ -144,11 +144,16 @@ impl StageShift {
         self.interval_ns.is_some() && matches!(self.outcome, Outcome::Slower | Outcome::Faster)
     }
 
+    /// The change of the mean duration, if a few long steps make it differ from the change of the usual step.
+    pub fn long_steps(&self) -> Option<MeanChange> {
+        self.is_mean_apart.then_some(self.mean)
+    }
+
     /// By how many percent long steps make the mean step longer than that of the baseline, if that is more than noise. Only of a stage
     /// with a name: other steps may be more of another kind.
     pub fn proven_pct_of_long_steps(&self) -> Option<f64> {
         let is_comparable = self.load == Load::Same && self.stage.is_named();
-        self.long_steps.filter(|mean| is_comparable && mean.is_proven())?.pct()
+        self.long_steps().filter(|mean| is_comparable && mean.is_proven())?.pct()
     }
 
     /// `before` and `after` are sorted; `None` if one of them is empty.
@@ -169,7 +174,7 @@ impl StageShift {
             shift_ns: usual.median,
             interval_ns: usual.interval,
             mean,
-            long_steps: Some(mean).filter(|mean| mean.is_apart_from(&usual, thresholds.negligible_change)),
+            is_mean_apart: mean.is_apart_from(&usual, thresholds.negligible_change),
             parts: ChangeParts::of(before, after),
             time_ns: sum(&before_ns).saturating_add(sum(&after_ns)),
         })
@@ -426,11 +431,11 @@ mod tests {
         let main = found.runs[1].main_stage.unwrap();
         assert_eq!((main.shift_ns, main.outcome), (0.0, Outcome::WithinNoise));
         // Five of the 49 steps that are compared take 17.5 ms more.
-        let long_steps = main.long_steps.unwrap();
+        let long_steps = main.long_steps().unwrap();
         assert_eq!((long_steps.longer_than_all, long_steps.delta_ns.round()), (5, 1_785_714.0));
         assert!(found.has_regressed(100.0) && !found.has_regressed(120.0));
         let opposite = compared(&run(100, &paused), &run(100, &usual));
-        assert!(!opposite.has_regressed(0.0) && opposite.runs[1].main_stage.unwrap().long_steps.is_some());
+        assert!(!opposite.has_regressed(0.0) && opposite.runs[1].main_stage.unwrap().long_steps().is_some());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! - [`longest`]: the k longest events of one pass.
 //! - [`mode`]: the most frequent number.
+//! - [`moments`]: mean and variance.
 //! - [`percentiles`]: exact percentiles of many samples without sorting them.
 //! - [`running`]: the currently running ops of a sweep, by end time.
 //! - [`tally`]: count, sum, minimum and maximum by key.
@@ -9,6 +10,7 @@
 
 pub(crate) mod longest;
 pub(crate) mod mode;
+pub(crate) mod moments;
 pub(crate) mod percentiles;
 pub(crate) mod running;
 pub(crate) mod tally;
