@@ -83,6 +83,7 @@ fn idle_cause(run: &Run) -> Option<&'static str> {
         (sum(|row| row.start_up_ms), "start-up"),
         (sum(|row| row.no_requests_ms), "no requests"),
         (sum(|row| row.profiler_ms), "the profiler"),
+        (sum(|row| row.other_gpu_ms), "another GPU works"),
     ];
     let all = sum(|row| row.idle_ms).max(Ms::from(Ns(run.wall.cpu_ns)).0);
     causes.into_iter().find(|(time, _)| *time > all / 2.0).map(|(_, words)| words)

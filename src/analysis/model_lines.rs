@@ -85,7 +85,7 @@ fn step_parts(run: &Run, row: &StepRow) -> Vec<(MeanNs, &'static str)> {
 fn idle_words(run: &Run, known_ms: f64, otherwise: &'static str) -> &'static str {
     let idle = GpuIdle::rows(&run.sections);
     let sum = |part: fn(&GpuIdleRow) -> Ms| idle.iter().map(|row| part(row).0).sum::<f64>();
-    let others: [fn(&GpuIdleRow) -> Ms; 7] = [
+    let others: [fn(&GpuIdleRow) -> Ms; 8] = [
         |row| row.host_late_ms,
         |row| row.drained_ms,
         |row| row.other_stream_ms,
@@ -93,6 +93,7 @@ fn idle_words(run: &Run, known_ms: f64, otherwise: &'static str) -> &'static str
         |row| row.compiling_ms,
         |row| row.start_up_ms,
         |row| row.profiler_ms,
+        |row| row.other_gpu_ms,
     ];
     let other = (others.iter().map(|part| sum(*part)).sum::<f64>() - known_ms).max(0.0);
     let turnaround = sum(|row| row.turnaround_ms);

@@ -265,6 +265,8 @@ impl Hatching {
             "unseen" => Self::Crossed,
             "no_requests" => Self::Dashed,
             "profiler" => Self::Broken,
+            // As the other waits of work that was launched.
+            "other_gpu" => Self::Vertical,
             _ => Self::Dotted,
         }
     }

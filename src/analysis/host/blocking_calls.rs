@@ -1,8 +1,10 @@
-//! The blocking calls of each host thread, as disjoint intervals. One pass over the API calls; a lookup is a binary search.
+//! The blocking calls of each host thread, as disjoint intervals, and how long they wait for other GPUs. One pass over the API calls; a
+//! lookup is a binary search.
 
 use crate::analysis::classified::ClassifiedTrace;
+use crate::analysis::host::other_gpus::OtherGpus;
 use crate::rules::signals::CallKind;
-use crate::trace::{NameId, Ns, SiteId, Span, ThreadId};
+use crate::trace::{HostInterval, NameId, Ns, SiteId, Span, ThreadId, Trace};
 
 /// A call that blocked its thread. A call that is nested in it, such as a driver call, is part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,16 +24,20 @@ pub(crate) struct DrainKey {
     pub(crate) site: Option<SiteId>,
 }
 
+/// Of the blocking calls in one gap at most so many are looked at, the last ones.
+const MAX_CALLS_IN_GAP: usize = 64;
+
 /// Blocking calls by thread, sorted by start.
 #[derive(Debug)]
 pub(crate) struct BlockingCalls {
     threads: Vec<Vec<BlockingCall>>,
+    pub(crate) other_gpus: OtherGpus,
 }
 
 impl BlockingCalls {
     pub(crate) fn of(classified: &ClassifiedTrace) -> Self {
         let trace = classified.trace;
-        let mut blocking = Self { threads: vec![Vec::new(); trace.threads.len()] };
+        let mut blocking = Self { threads: vec![Vec::new(); trace.threads.len()], other_gpus: OtherGpus::of(classified) };
         let blocks =
             |call: &Span| matches!(classified.call_kind(call.name), CallKind::Synchronize | CallKind::CopyBlocking);
         trace.calls.iter().filter(blocks).for_each(|call| blocking.add(&call));
@@ -51,5 +57,17 @@ impl BlockingCalls {
         let calls = self.threads.get(thread.0 as usize)?;
         let started = calls.partition_point(|call| call.start <= time);
         calls.get(started.checked_sub(1)?).copied()
+    }
+
+    /// How long a thread was blocked in a part of a gap before the work in this row while other GPUs of its process worked. A call that
+    /// goes on while the own GPU has nothing to do does not wait for that one.
+    pub(crate) fn time_for_other_gpus(&self, trace: &Trace, row: usize, part: HostInterval) -> Ns {
+        let HostInterval { thread, start, end } = part;
+        let Some(calls) = self.threads.get(thread.0 as usize) else { return Ns::ZERO };
+        let begun = calls.partition_point(|call| call.start < end);
+        let inside = calls.iter().take(begun).rev().take(MAX_CALLS_IN_GAP).take_while(|call| call.end > start);
+        inside.fold(Ns::ZERO, |sum, call| {
+            sum + self.other_gpus.time_in(trace, row, (call.start.max(start), call.end.min(end)))
+        })
     }
 }

@@ -36,6 +36,8 @@ section! {
         no_requests_ms: Ms = "No requests",
         /// Time in which the profiler held the launching thread.
         profiler_ms: Ms = "Profiler",
+        /// Time in which it waited for another GPU of its process.
+        other_gpu_ms: Ms = "Other GPU",
         /// The part of the unseen work that belongs to the capture: launches without ops, and waits longer than the ops. The rest was
         /// launched before.
         unrecorded_ms: Ms = "Unrecorded work",
@@ -45,6 +47,8 @@ section! {
     figures GpuIdleFigures {
         /// The part of the drained time by which the host would be earlier without the blocking calls.
         drained_explained_ms: Stated<Ms> = "Drained, explained by the calls",
+        /// Of the process with several GPUs.
+        any_gpu_busy_pct: Stated<Pct> = "Time in which at least one GPU of the process works",
     }
 }
 
@@ -106,7 +110,7 @@ pub(crate) fn gpu_idle(context: &Context) -> Answer<GpuIdle> {
     for (device, (busy, idle)) in (0..).zip(survey.busy.iter().zip(&survey.idle)) {
         let Some(Busy { first, last, busy }) = *busy else { continue };
         let window = last.since(first);
-        let [turnaround, late, drained, other, unseen, unknown, compiling, start_up, no_requests, profiler] =
+        let [turnaround, late, drained, other, unseen, unknown, compiling, start_up, no_requests, profiler, others] =
             idle.times;
         let of_before = length(&idle.of_before);
         let first_launches = context.trace.first_launches.time_in(&idle.late);
@@ -127,17 +131,20 @@ pub(crate) fn gpu_idle(context: &Context) -> Answer<GpuIdle> {
             start_up_ms: start_up.into(),
             no_requests_ms: no_requests.into(),
             profiler_ms: profiler.into(),
+            other_gpu_ms: others.into(),
             unrecorded_ms: unseen.since(of_before).into(),
             first_launches_ms: first_launches.into(),
         });
     }
     let mut drained = Drained::default();
     survey.idle.iter().flat_map(|idle| &idle.drained_by).for_each(|(_, of_call)| drained.add(*of_call));
+    let any_gpu_busy_pct = Stated(context.blocking().other_gpus.any_busy().map(|(busy, all)| Pct::of(busy, all)));
     if drained.idle() == Ns::ZERO {
-        return answer;
+        let figures = GpuIdleFigures { drained_explained_ms: Stated(None), any_gpu_busy_pct };
+        return if any_gpu_busy_pct.0.is_some() { answer.with_figures(figures) } else { answer };
     }
     let drained_explained_ms = Stated(Some(drained.explained.into()));
-    answer.with_figures(GpuIdleFigures { drained_explained_ms }).limit(
+    answer.with_figures(GpuIdleFigures { drained_explained_ms, any_gpu_busy_pct }).limit(
         "Drained, explained by the calls: without its blocking call, the host is earlier by the time that the call took, \
          and no more. The rest of the drained time may have other causes.",
     )
@@ -214,7 +221,8 @@ fn answer<S: TypedSection>(context: &Context) -> Answer<S> {
              until the GPU was empty, for up to 200 launches, unless the host was never ahead of the GPU. other_stream: \
              launched in time, but the op waited for something else. compiling: the launching thread ran torch.compile until \
              the launch. start_up: the launching thread loaded code, in a process that starts in the trace. unknown: no launch \
-             is recorded.",
+             is recorded. other_gpu: the launching thread was blocked while another GPU of its process worked, or the op was launched \
+             before the other GPUs ran empty and started right after.",
         )
         .limit(
             "unseen: an op starts more than 1 ms after its launch although the GPU did nothing visible, so the GPU executed \

@@ -20,6 +20,9 @@
 //! - The part of a late launch in which the launching thread of a serving engine waited for requests: [`IdleCause::NoRequests`], see [`RequestWaits`](crate::trace::RequestWaits).
 //! - The part of a late launch in which the profiler held the launching thread: [`IdleCause::Profiler`], see
 //!   [`profiler_pauses`](super::profiler_pauses).
+//! - The time of a gap in which other GPUs of the process worked: [`IdleCause::OtherGpu`], as far as the launching thread was blocked
+//!   meanwhile, because a call that goes on while this GPU has nothing to do waits for another one; and all of it, if the next op was
+//!   launched before the other GPUs ran empty and started right after.
 //! - Time in which the device executed work that the trace does not contain, or may have: [`IdleCause::Unseen`], see
 //!   [`unseen`](super::unseen). Such time at the start of a gap is no part of the gap for the other rules.
 //!
@@ -80,10 +83,12 @@ pub(crate) enum IdleCause {
     NoRequests,
     /// The profiler held the launching thread.
     Profiler,
+    /// The device waited for another GPU of its process.
+    OtherGpu,
 }
 
 impl IdleCause {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Turnaround,
         Self::HostLate,
         Self::Drained,
@@ -94,6 +99,7 @@ impl IdleCause {
         Self::StartUp,
         Self::NoRequests,
         Self::Profiler,
+        Self::OtherGpu,
     ];
 
     /// The cause with this number.
@@ -114,6 +120,7 @@ words!(
     StartUp = "start_up",
     NoRequests = "no_requests",
     Profiler = "profiler",
+    OtherGpu = "other_gpu",
 );
 
 /// The launch of an op, compared with the op that ended last before it.
@@ -134,17 +141,19 @@ enum LaunchTiming {
     AfterDrain(BlockingCall),
 }
 
-/// A gap in parts: unseen work at its start, before the launch, loads of a start, waits for requests and pauses of the profiler before the
-/// launch, after it, and the time whose cause is not proven because the clocks of host and device differ. A part may have length zero.
+/// A gap in parts: unseen work at its start, a blocking call that waits for another GPU, before the launch, loads of a start, waits for
+/// requests, pauses of the profiler and work of other GPUs before the launch, after it, and the time whose cause is not proven because the
+/// clocks of host and device differ. A part may have length zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct GapParts(pub(crate) [(IdleCause, Ns); 7]);
+pub(crate) struct GapParts(pub(crate) [(IdleCause, Ns); 9]);
 
 impl GapParts {
     /// The parts before and after the launch.
     fn around_launch(before: (IdleCause, Ns), after: (IdleCause, Ns)) -> Self {
         let none = |cause| (cause, Ns::ZERO);
         let [loads, waits, pauses] = [IdleCause::StartUp, IdleCause::NoRequests, IdleCause::Profiler].map(none);
-        Self([none(IdleCause::Unseen), before, loads, waits, pauses, after, none(IdleCause::Unknown)])
+        let others = none(IdleCause::OtherGpu);
+        Self([none(IdleCause::Unseen), others, before, loads, waits, pauses, others, after, none(IdleCause::Unknown)])
     }
 
     fn whole(cause: IdleCause, gap: &Gap) -> Self {
@@ -160,7 +169,7 @@ impl GapParts {
 
     /// The same, but a part of this length of the late launch has the other cause, one of those between it and the launch.
     fn with(mut self, cause: IdleCause, length: Ns) -> Self {
-        let [_, before, between @ ..] = &mut self.0;
+        let [_, _, before, between @ ..] = &mut self.0;
         if matches!(before.0, IdleCause::HostLate | IdleCause::Drained) {
             let length = length.min(before.1);
             before.1 = before.1.since(length);
@@ -169,18 +178,37 @@ impl GapParts {
         self
     }
 
+    /// The same, but so much of the late launch is calls that wait for other GPUs. They come first.
+    fn after_other_gpu(mut self, in_calls: Ns) -> Self {
+        let [_, first, before, ..] = &mut self.0;
+        if matches!(before.0, IdleCause::HostLate | IdleCause::Drained) {
+            first.1 = in_calls.min(before.1);
+            before.1 = before.1.since(first.1);
+        }
+        self
+    }
+
+    /// The same, but for so much of the time after the launch the op waits for other GPUs.
+    fn until_other_gpu(mut self, length: Ns) -> Self {
+        let [.., others, after, _] = &mut self.0;
+        let length = length.min(after.1);
+        others.1 += length;
+        after.1 = after.1.since(length);
+        self
+    }
+
     /// The part before the launch, with its times.
     pub(crate) fn before_launch(self, gap: &Gap) -> (IdleCause, Ns, Ns) {
-        let [(_, unseen), (cause, length), ..] = self.0;
-        let start = gap.start.after(unseen);
+        let [(_, unseen), (_, others), (cause, length), ..] = self.0;
+        let start = gap.start.after(unseen + others);
         (cause, start, start.after(length))
     }
 
     /// The cause of the longest part; of the first, but for unseen work, if several are as long.
     pub(crate) fn main(self) -> IdleCause {
-        let [unseen, before, rest @ ..] = self.0;
+        let [unseen, others, before, rest @ ..] = self.0;
         let longer = |longest: (IdleCause, Ns), part: (IdleCause, Ns)| if part.1 > longest.1 { part } else { longest };
-        longer(rest.into_iter().fold(before, longer), unseen).0
+        longer(rest.into_iter().chain([others]).fold(before, longer), unseen).0
     }
 
     /// The cause of the longest part that has another cause than the longest one; the main one if there is none.
@@ -195,7 +223,7 @@ impl GapParts {
         if proven >= of {
             return self;
         }
-        let [unseen, before, loads, waits, pauses, after, (_, mut unproven)] = self.0;
+        let [unseen, first, before, loads, waits, pauses, others, after, (_, mut unproven)] = self.0;
         let cause = before.0;
         let mut scaled = |part: (IdleCause, Ns)| {
             if part.0 != cause {
@@ -206,7 +234,8 @@ impl GapParts {
             unproven += part.1.since(kept);
             (cause, kept)
         };
-        Self([unseen, scaled(before), loads, waits, pauses, scaled(after), (IdleCause::Unknown, unproven)])
+        let (before, after) = (scaled(before), scaled(after));
+        Self([unseen, first, before, loads, waits, pauses, others, after, (IdleCause::Unknown, unproven)])
     }
 
     pub(crate) fn length_of(self, cause: IdleCause) -> Ns {
@@ -329,7 +358,27 @@ impl<'a> CauseRules<'a> {
         let loads = trace.starts().map_or(Ns::ZERO, |starts| starts.loading_time_in(interval));
         let without_requests = self.without_requests(gap).map_or(Ns::ZERO, |(start, end)| end.since(start));
         let parts = parts.with(IdleCause::StartUp, loads).with(IdleCause::NoRequests, without_requests);
-        parts.with(IdleCause::Profiler, trace.profiler_pauses.time_in(interval))
+        let parts = parts.with(IdleCause::Profiler, trace.profiler_pauses.time_in(interval));
+        self.with_other_gpu(parts, gap, interval)
+    }
+
+    /// Takes the waits for other GPUs of the process out of a gap. `before` is its part until the launch.
+    fn with_other_gpu(&self, parts: GapParts, gap: &Gap, before: HostInterval) -> GapParts {
+        let (trace, others) = (self.classified.trace, &self.blocking.other_gpus);
+        if !others.has(trace, gap.next_row) {
+            return parts;
+        }
+        let in_calls = self.blocking.time_for_other_gpus(trace, gap.next_row, before);
+        // If the next op was launched before the other GPUs ran empty, and starts right after, no earlier launch would have helped.
+        let ended = others.ended_before(trace, gap.next_row, gap.end).filter(|ended| *ended >= before.end);
+        let follows = ended.is_some_and(|ended| gap.end.since(ended) < GRAPH_TURNAROUND);
+        if !follows {
+            return parts.after_other_gpu(in_calls);
+        }
+        let launched = before.end.max(gap.start);
+        let late = others.time_in(trace, gap.next_row, (gap.start, launched)).since(in_calls);
+        let after = others.time_in(trace, gap.next_row, (launched, gap.end));
+        parts.after_other_gpu(in_calls).with(IdleCause::OtherGpu, late).until_other_gpu(after)
     }
 
     /// The part of a gap until the next op is launched, on the launching thread.
@@ -391,7 +440,7 @@ impl<'a> CauseRules<'a> {
     /// counts as late only as far as it is later than twice the offset.
     fn proven(&self, parts: GapParts, gap: &Gap, launched: Ns) -> GapParts {
         let offset = self.classified.trace.clock_offset(DeviceId(gap.device as u32));
-        let [_, (cause, _), ..] = parts.0;
+        let [_, _, (cause, _), ..] = parts.0;
         if offset == Ns::ZERO || !matches!(cause, IdleCause::HostLate | IdleCause::Drained | IdleCause::Compiling) {
             return parts;
         }
@@ -666,8 +715,9 @@ impl IdleTimes {
         let parts = if drained_by.is_some() { parts.replaced(IdleCause::HostLate, IdleCause::Drained) } else { parts };
         let late_length = parts.length_of(IdleCause::HostLate) + parts.length_of(IdleCause::Drained);
         if late_length > Ns::ZERO {
-            // Only the first part of a gap can be late on its own.
-            self.late.push((gap.start, gap.start.after(late_length)));
+            // Only the first part of a gap, but for calls that wait for other GPUs, can be late on its own.
+            let (_, start, _) = parts.before_launch(gap);
+            self.late.push((start, start.after(late_length)));
             self.late_after.push(LateAfter::NoCall);
         }
         self.late_ops += u64::from(matches!(parts.main(), IdleCause::HostLate | IdleCause::Drained));

@@ -12,6 +12,7 @@
 //! - [`launch_gaps`]: late gaps around graph replays and in eager work.
 //! - [`blocking_calls`], [`barriers`]: calls that block a thread, and the GPU idle time they cause.
 //! - [`drains`]: the blocking calls whose code is worth a search.
+//! - `other_gpus`: when the other GPUs of a process work.
 //! - `profiler_pauses`: when the profiler held host threads.
 //! - `recording_holes`: when nothing was recorded.
 //! - `recomputed_times`: when a backward pass runs a forward pass again.
@@ -38,6 +39,7 @@ pub mod launch_gaps;
 pub mod launch_latency;
 pub mod launched_work;
 pub(crate) mod load_words;
+mod other_gpus;
 mod profiler_pauses;
 mod recomputed_times;
 mod recording_holes;

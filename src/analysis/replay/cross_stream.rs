@@ -2,7 +2,7 @@
 //! found from times.
 //!
 //! - **Classes.** Candidates for the first op after a `StreamWaitEvent` of its thread, and for every collective, are the last three ops
-//!   launched on each other stream of the device. Ops of equal names and streams are a class. In a class the op waits for the `m`-th last
+//!   launched on each other stream of the device; after a wait for an event also on streams of other devices. Ops of equal names and streams are a class. In a class the op waits for the `m`-th last
 //!   one, with the smallest `m` that no instance contradicts: the candidate ends before the op starts. The wait is firm if in one instance
 //!   the op starts right after the candidate, or for a collective after compute of its thread; else it is possible.
 //! - **Times.** An op that starts later than all its dependencies explain follows an op of another stream that ended just before. Else the
@@ -14,7 +14,7 @@
 use super::ids::{Column, Id, Lane, Lists, Op};
 use super::recorded::Recorded;
 use super::streams::Follows;
-use crate::trace::{NameId, Ns, ThreadId};
+use crate::trace::{DeviceId, NameId, Ns, ThreadId};
 use std::collections::{HashMap, HashSet, VecDeque};
 
 /// Candidates on each stream.
@@ -106,9 +106,11 @@ impl Classes {
             }
             let Some(first) = recorded.launched.of(id).first().copied() else { continue };
             let op = recorded.op(first);
-            if waiting.remove(&call.thread) || op.communicates() {
+            let waits = waiting.remove(&call.thread);
+            if waits || op.communicates() {
                 after_wait.insert(first);
-                for ((thread, lane), last) in &streams {
+                let others = streams.iter().filter(|(_, last)| waits || is_on(recorded, *last, op.device));
+                for ((thread, lane), last) in others {
                     self.add(recorded, groups, call.thread == *thread, (first, *lane), *last);
                 }
             }
@@ -127,7 +129,7 @@ impl Classes {
     ) {
         let op = recorded.op(id);
         let Some(last) = candidates[0].map(|last| recorded.op(last)) else { return };
-        if other == op.lane || last.device != op.device {
+        if other == op.lane {
             return;
         }
         let group = |name: NameId| groups.get(name.0 as usize).copied().unwrap_or(u32::MAX);
@@ -154,16 +156,18 @@ impl Classes {
                 if pairs.is_empty() || pairs.iter().any(contradicts) {
                     continue;
                 }
+                let is_of_device = |(op, other): &(Op, Op)| recorded.op(*op).device == recorded.op(*other).device;
                 let gathers = place == 0
                     && key.is_same_thread
                     && pairs.first().is_some_and(|(op, other)| {
                         recorded.op(*op).communicates() && !recorded.op(*other).communicates()
-                    });
+                    })
+                    && pairs.iter().all(is_of_device);
                 if gathers || pairs.iter().any(|(op, other)| binds(recorded, follows, *op, *other)) {
                     firm.extend(pairs);
                     break;
                 }
-                if place == 0 {
+                if place == 0 && pairs.iter().all(is_of_device) {
                     possible.extend(pairs);
                     break;
                 }
@@ -171,6 +175,12 @@ impl Classes {
         }
         (firm, possible)
     }
+}
+
+/// Whether the last op of a stream is of this device.
+fn is_on(recorded: &Recorded, last: LastOps, device: DeviceId) -> bool {
+    let [last, ..] = last;
+    last.is_some_and(|last| recorded.op(last).device == device)
 }
 
 /// Puts an op before the earlier ones of its stream, and the stream behind the others.

@@ -2,7 +2,7 @@
 //! from the totals of the devices.
 
 use super::sentences::{Sentences, Subject};
-use crate::analysis::host::idle::GpuIdle;
+use crate::analysis::host::idle::{GpuIdle, GpuIdleRow};
 use crate::analysis::inference::step_floor::{FloorOfSteps, StepFloorRow};
 use crate::analysis::results::WallSource;
 use crate::analysis::section::{Fraction, Ms, TypedSection};
@@ -23,6 +23,7 @@ pub(super) fn unit(subject: &Subject, text: &mut Sentences) {
     // The page's first module has no sections.
     if CODE_IS_BUILT && steps(subject, text) {
         time_of_no_step(subject, text);
+        take_turns(subject, text);
         return;
     }
     match subject.run.wall.source {
@@ -31,6 +32,21 @@ pub(super) fn unit(subject: &Subject, text: &mut Sentences) {
             let busy = Fraction(subject.run.wall.busy_share);
             text.push(words::busy_of_wall(busy, source == WallSource::Given), Some(("devices", None)));
         }
+    }
+    if CODE_IS_BUILT {
+        take_turns(subject, text);
+    }
+}
+
+/// Adds how long the GPUs of a process wait for each other, if it is a notable part of their time.
+fn take_turns(subject: &Subject, text: &mut Sentences) {
+    let idle = GpuIdle::rows(&subject.run.sections);
+    let waits: Vec<&GpuIdleRow> = idle.iter().filter(|row| row.other_gpu_ms.0 > 0.0).collect();
+    let share = waits.iter().map(|row| row.other_gpu_ms.0).sum::<f64>()
+        / waits.iter().map(|row| row.own_window_ms()).sum::<f64>();
+    let any_busy = GpuIdle::figures(&subject.run.sections).and_then(|figures| figures.any_gpu_busy_pct.0);
+    if let Some(any_busy) = any_busy.filter(|_| share >= subject.thresholds.min_outside_share) {
+        text.push(words::take_turns(Fraction(share), any_busy.into()), Some(("gpu_idle", None)));
     }
 }
 

@@ -133,6 +133,15 @@ pub(crate) fn profiler(idle: Ms, of_capture: Fraction) -> String {
     format!("; pauses of the profiler leave the GPU idle for {}, {} of the capture", time(idle), percent_1(of_capture))
 }
 
+/// `; the GPUs take turns: each waits 46.3 % of the time for another one of the process, and at least one works 94.2 % of the time`
+pub(crate) fn take_turns(waits: Fraction, any_busy: Fraction) -> String {
+    format!(
+        "; the GPUs take turns: each waits {} of the time for another one of the process, and at least one works {} of the time",
+        percent_1(waits),
+        percent_1(any_busy)
+    )
+}
+
 /// How busy the GPU was in a capture without steps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Busy {

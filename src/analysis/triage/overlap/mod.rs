@@ -186,7 +186,7 @@ impl Table<'_> {
             return None;
         }
         let (late_ns, turnaround_ns) = (idle.launched_late(), idle.of_cause(IdleCause::Turnaround));
-        let other_ns = idle.of_cause(IdleCause::OtherStream);
+        let other_ns = idle.of_cause(IdleCause::OtherStream).saturating_add(idle.of_cause(IdleCause::OtherGpu));
         let is_host_late = late_ns >= turnaround_ns.max(other_ns) && late_ns > 0;
         let is_turnaround = turnaround_ns > late_ns.max(other_ns);
         // A few gaps, or one long gap, show the start of a program, not how it runs.

@@ -67,7 +67,8 @@ impl Table<'_> {
 
     /// `unpaused_ns` is the busy and idle time of the stage.
     pub(super) fn idle_basis(&self, idle: &IdleTime, unpaused_ns: i64) -> String {
-        let in_time = idle.of_cause(IdleCause::Turnaround).saturating_add(idle.of_cause(IdleCause::OtherStream));
+        let in_time = [IdleCause::Turnaround, IdleCause::OtherStream, IdleCause::OtherGpu];
+        let in_time = in_time.into_iter().fold(0_i64, |sum, cause| sum.saturating_add(idle.of_cause(cause)));
         words::idle(words::Idle {
             idle: Ns(idle.idle_ns),
             whole: Ns(unpaused_ns),
