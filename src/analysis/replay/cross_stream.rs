@@ -9,13 +9,17 @@
 //!   GPU was full, and it starts in the tail of a running kernel.
 //! - **Consumers.** A collective that nothing firm follows may hold back the first compute op that starts after it on another stream.
 //!
+//! - **The host.** After a call that waits for an op, the first op that its thread launches on each other device follows that op: it may
+//!   need what the call waited for, so without the call it would not start earlier. A wait that only a changed program has.
+//!
 //! One pass over the calls with the streams in use (at most [`MAX_STREAMS`]), and a binary search per late op.
 
-use super::ids::{Column, Id, Lane, Lists, Op};
+use super::blocking::Wait;
+use super::ids::{Call, Column, Id, Lane, Lists, Op};
 use super::recorded::Recorded;
 use super::streams::Follows;
 use crate::trace::{DeviceId, NameId, Ns, ThreadId};
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 /// Candidates on each stream.
 const CANDIDATES: usize = 3;
@@ -47,11 +51,17 @@ pub(super) struct CrossStream {
 }
 
 impl CrossStream {
-    pub(super) fn of(recorded: &Recorded, follows: &Column<Op, Follows>, groups: &[u32]) -> Self {
+    pub(super) fn of(
+        recorded: &Recorded,
+        follows: &Column<Op, Follows>,
+        waits: &Column<Call, Wait>,
+        groups: &[u32],
+    ) -> Self {
         let mut classes = Classes::default();
         let after_wait = classes.fill(recorded, groups);
-        let (firm, mut possible) = classes.decide(recorded, follows);
+        let (mut firm, mut possible) = classes.decide(recorded, follows);
         add_consumers(recorded, &firm, &mut possible);
+        firm.extend(through_host(recorded, waits));
         let ops = recorded.ops.len();
         Self { firm: Lists::group(ops, &firm), possible: Lists::group(ops, &possible), after_wait }
     }
@@ -181,6 +191,27 @@ impl Classes {
 fn is_on(recorded: &Recorded, last: LastOps, device: DeviceId) -> bool {
     let [last, ..] = last;
     last.is_some_and(|last| recorded.op(last).device == device)
+}
+
+/// The first op that a thread launches on each other device after a call that waited for an op, and that op.
+fn through_host(recorded: &Recorded, waits: &Column<Call, Wait>) -> Pairs {
+    // By thread: the op for which it waited last, and the devices on which it launched since then.
+    let mut waited: HashMap<ThreadId, (Op, BTreeSet<DeviceId>)> = HashMap::new();
+    let mut pairs = Vec::new();
+    for (id, call) in recorded.calls.iter() {
+        if let (Some(first), Some((other, served))) =
+            (recorded.launched.of(id).first().copied(), waited.get_mut(&call.thread))
+        {
+            let (op, ended) = (recorded.op(first), recorded.op(*other));
+            if op.device != ended.device && ended.end <= op.start && served.insert(op.device) {
+                pairs.push((first, *other));
+            }
+        }
+        if let Some(op) = waits.at(id).op {
+            waited.insert(call.thread, (op, BTreeSet::new()));
+        }
+    }
+    pairs
 }
 
 /// Puts an op before the earlier ones of its stream, and the stream behind the others.

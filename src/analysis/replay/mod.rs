@@ -131,7 +131,7 @@ fn with_replay<R>(context: &Context, read: impl FnOnce(&Replay) -> R) -> Result<
     let queues = Queues::of(&recorded, &usual);
     let waits = blocking::waits(&recorded, &usual);
     let groups = groups(context);
-    let cross = CrossStream::of(&recorded, &follows, &groups);
+    let cross = CrossStream::of(&recorded, &follows, &waits, &groups);
     let timelines: Option<&CodeTimelines> = context.trace.code_timelines.as_deref();
     let handoffs = handoffs::handoffs(&recorded, timelines, beginning);
     let gap_code = GapCode {
