@@ -43,6 +43,9 @@ pub fn verdict(ranks: &Ranks) -> Vec<String> {
 fn verdict_of(job: &Job) -> String {
     let compute = compute(job);
     if job.matched == 0 {
+        if let Some(stages) = stages(job) {
+            return format!("{} ranks in {}; {stages} {compute}", job.ranks.len(), duration(job.window_ns));
+        }
         let why = if job.unmatched > 0 { "no collective could be matched across them" } else { "no collective ran" };
         return format!("{} ranks in {}; {why}. {compute}", job.ranks.len(), duration(job.window_ns));
     }
@@ -57,11 +60,30 @@ fn verdict_of(job: &Job) -> String {
             format!("None of the {open} of {all} ranks that are open")
         });
         return format!(
-            "{who} delays the others: {share} of the time in {} matched collectives is waiting, spread over the ranks. {compute}",
-            job.matched
+            "{who} delays the others: {share} of the time in {} matched collectives is waiting, spread over the ranks.{}{} {compute}",
+            job.matched,
+            uneven_experts(job),
+            loss(job)
         );
     };
     format!("{} {}{compute}", delay(job, first), also_late(others))
+}
+
+/// The share of its time in which each rank computes, if ranks exchange data by Send/Recv only, as the stages of a pipeline do. With one
+/// micro-batch one stage works at a time, so that the shares add up to 100 % at most.
+fn stages(job: &Job) -> Option<String> {
+    if !job.sends_only || job.open_of_all().is_some() {
+        return None;
+    }
+    let share = |rank: &Rank| rank.compute_ns as f64 / rank.wall_ns.max(1) as f64;
+    let of_ranks: Vec<String> = job.ranks.iter().map(|rank| format!("{} {}", rank.label, percent(share(rank)))).collect();
+    let sum: f64 = job.ranks.iter().map(share).sum();
+    Some(format!(
+        "they exchange data by Send/Recv only, as the stages of a pipeline do. Compute takes on {} of the time, {} together: where one \
+         micro-batch is in the pipeline at a time, one stage works at a time, and this is 100 % at most.",
+        crate::words::listed(&of_ranks),
+        percent(sum)
+    ))
 }
 
 /// `Rank 5 (15.5 %, its host launches late) and rank 4 (13.8 %, its host launches late) do, too. `; empty without such ranks.
@@ -125,8 +147,50 @@ fn gain(job: &Job, rank: &Rank) -> String {
     }
     let covered_ns = job.covered_ns();
     let share = percent(gain_ns as f64 / covered_ns.max(1) as f64);
-    let time = if covered_ns == job.window_ns { "its time" } else { "the time that all traces cover" };
-    format!(" If this rank alone comes earlier, the job gains at most {}, {share} of {time}.", duration(gain_ns))
+    format!(" If this rank alone comes earlier, the job gains at most {}, {share} of {}.", duration(gain_ns), time_of(job))
+}
+
+/// ` If no rank came after the median one, the job would gain at most 70.1 ms, 16.8 % of its time.`: whichever rank is late. Empty with ranks
+/// missing, or without a loss.
+fn loss(job: &Job) -> String {
+    let loss_ns = job.loss.to_median_ns;
+    // Experts have the same work in all, so the mean is what they can reach, and not the median.
+    let is_of_experts = has_experts(job) && job.loss.uneven_ns().saturating_mul(2) >= loss_ns;
+    if job.open_of_all().is_some() || loss_ns <= 0 || is_of_experts {
+        return String::new();
+    }
+    let share = percent(loss_ns as f64 / job.covered_ns().max(1) as f64);
+    let other = if job.ranks.len() == 2 { "the other" } else { "the median one" };
+    format!(
+        " If no rank came after {other}, the job would gain at most {}, {share} of {}.",
+        duration(loss_ns),
+        time_of(job)
+    )
+}
+
+/// How uneven the work before each collective is, if ranks have experts: they may have equally much in all, and not in each layer. A job whose
+/// work moves between collectives has no experts.
+fn uneven_experts(job: &Job) -> String {
+    let more_ns = job.loss.uneven_ns();
+    if !has_experts(job) || job.open_of_all().is_some() || job.loss.mean_work_ns <= 0 || more_ns <= 0 {
+        return String::new();
+    }
+    format!(
+        " Before each collective, the rank with most work has {} of the mean of the ranks: together {} more, {} of {}.",
+        percent(job.loss.longest_work_ns as f64 / job.loss.mean_work_ns as f64),
+        duration(more_ns),
+        percent(more_ns as f64 / job.covered_ns().max(1) as f64),
+        time_of(job)
+    )
+}
+
+fn has_experts(job: &Job) -> bool {
+    job.ranks.iter().any(|rank| rank.experts.is_some())
+}
+
+/// What shares of the time that all traces cover are shares of.
+fn time_of(job: &Job) -> &'static str {
+    if job.covered_ns() == job.window_ns { "its time" } else { "the time that all traces cover" }
 }
 
 /// The causes of a rank's delay, largest first, each with its part if there are several.

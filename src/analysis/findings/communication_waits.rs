@@ -15,7 +15,8 @@ pub(super) fn exposed_waiting_ms(device: &DeviceTimes) -> f64 {
 }
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
-    if situation.has_shifted_durations() {
+    // Between the stages of a pipeline, a rank waits for the work of another one: no rank is late.
+    if situation.has_shifted_durations() || situation.sends_only() {
         return None;
     }
     let (device, waiting_ms) = situation.worst(exposed_waiting_ms)?;

@@ -10,7 +10,7 @@ use crate::trace::{Ms, Ns};
 use crate::words::findings::exposed_communication as words;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
-    if situation.has_shifted_durations() {
+    if situation.has_shifted_durations() || situation.sends_only() {
         return None;
     }
     // The waiting is a finding of its own, and no overlap saves it.

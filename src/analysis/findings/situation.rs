@@ -1,6 +1,7 @@
 //! The facts that findings are decided on: framework, vendor, steps, the time of each device, and its idle time by launch.
 
 use super::finding::{Confidence, Finding, FindingId};
+use crate::analysis::communication::operations::Collectives;
 use crate::analysis::communication::waiting::DeviceWaiting;
 use crate::analysis::context::Context;
 use crate::analysis::engine::engine;
@@ -190,6 +191,11 @@ impl<'a> Situation<'a> {
             devices: devices(context, sections, framework, outside_ms(Steps::figures(sections).as_ref())),
             sections,
         }
+    }
+
+    /// Whether ranks exchange data by Send/Recv only, as the stages of a pipeline do.
+    pub(super) fn sends_only(&self) -> bool {
+        self.context.collectives().is_some_and(Collectives::sends_only)
     }
 
     /// A section that the trace can fill.

@@ -230,7 +230,10 @@ impl<'a> Changes<'a> {
             Change::GraphsOf(_) => self.graphed.gone.iter().any(|call| self.is_of_stage(change, *call)),
             Change::Fused => !self.unfused.ops.is_empty(),
             Change::PinnedCopies => self.pinnable.iter().any(in_window),
-            Change::WithoutCommunication => recorded.ops.values().iter().any(|op| op.communicates()),
+            // A stage of a pipeline cannot start without the data of the one before it.
+            Change::WithoutCommunication => {
+                !self.parts.sends_only && recorded.ops.values().iter().any(|op| op.communicates())
+            }
             Change::WithoutBlocking => !self.sites.is_empty(),
             Change::WithoutProfiler => self.profiler.is_some(),
             Change::WithoutCode(function, _) => function.is_none() || *function != self.profiler,

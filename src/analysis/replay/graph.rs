@@ -116,6 +116,8 @@ pub(super) struct Parts<'a> {
     pub(super) gap_code: &'a GapCode<'a>,
     pub(super) unrecorded: &'a Unrecorded,
     /// The first moment.
+    /// Ranks exchange data by Send/Recv only.
+    pub(super) sends_only: bool,
     pub(super) beginning: Ns,
 }
 

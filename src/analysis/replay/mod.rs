@@ -51,6 +51,7 @@ mod unusual_traces_tests;
 mod usual;
 mod words;
 
+use crate::analysis::communication::operations::Collectives;
 use crate::analysis::context::Context;
 use crate::analysis::structure::measured_steps::MeasuredStep;
 use crate::analysis::structure::stages::Basis;
@@ -152,6 +153,7 @@ fn with_replay<R>(context: &Context, read: impl FnOnce(&Replay) -> R) -> Result<
         handoffs: &handoffs,
         gap_code: &gap_code,
         unrecorded: &unrecorded,
+        sends_only: context.collectives().is_some_and(Collectives::sends_only),
         beginning,
     };
     let graph = Graph::of(&parts).ok_or(NoReplay::Circle)?;

@@ -227,6 +227,9 @@ fn is_host_open(changes: &Changes) -> bool {
     // What each cause saves at both ends of what is possible.
     let causes = [Change::WithoutHost, Change::WithoutCommunication, Change::WithoutGpuWork].map(|change| {
         let saved = |gaps| {
+            if !changes.applies(&change) {
+                return 0.0;
+            }
             let saving = changes.saving_if(std::slice::from_ref(&change), gaps);
             saving.low.iter().map(|saved| saved.0 as f64).sum::<f64>()
         };

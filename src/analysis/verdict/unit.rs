@@ -2,6 +2,8 @@
 //! from the totals of the devices.
 
 use super::sentences::{Sentences, Subject};
+use crate::analysis::communication::collectives::NcclOps;
+use crate::analysis::communication::operations::SEND_RECEIVE;
 use crate::analysis::host::idle::{GpuIdle, GpuIdleRow};
 use crate::analysis::inference::step_floor::{FloorOfSteps, StepFloorRow};
 use crate::analysis::results::WallSource;
@@ -23,7 +25,7 @@ pub(super) fn unit(subject: &Subject, text: &mut Sentences) {
     // The page's first module has no sections.
     if CODE_IS_BUILT && steps(subject, text) {
         time_of_no_step(subject, text);
-        take_turns(subject, text);
+        waits_between_gpus(subject, text);
         return;
     }
     match subject.run.wall.source {
@@ -34,7 +36,19 @@ pub(super) fn unit(subject: &Subject, text: &mut Sentences) {
         }
     }
     if CODE_IS_BUILT {
-        take_turns(subject, text);
+        waits_between_gpus(subject, text);
+    }
+}
+
+/// Adds that GPUs wait for the work of each other: those of one process, or the stages of a pipeline.
+fn waits_between_gpus(subject: &Subject, text: &mut Sentences) {
+    take_turns(subject, text);
+    let rows = NcclOps::rows(&subject.run.sections);
+    let Some(figures) = NcclOps::figures(&subject.run.sections) else { return };
+    let share = Fraction::from(figures.exposed_pct_of_window);
+    let is_sent = rows.iter().all(|row| row.op_name == SEND_RECEIVE);
+    if is_sent && !rows.is_empty() && share.0 >= subject.thresholds.min_outside_share {
+        text.push(words::stages(share), Some(("nccl_ops", None)));
     }
 }
 

@@ -142,6 +142,16 @@ pub(crate) fn take_turns(waits: Fraction, any_busy: Fraction) -> String {
     )
 }
 
+/// `; Send/Recv runs alone for 43.6 % of the time: the rank exchanges data by nothing else, and a stage of a pipeline waits in it for the work of
+/// another stage`
+pub(crate) fn stages(exposed: Fraction) -> String {
+    format!(
+        "; Send/Recv runs alone for {} of the time: the rank exchanges data by nothing else, and a stage of a pipeline waits in it \
+         for the work of another stage",
+        percent_1(exposed)
+    )
+}
+
 /// How busy the GPU was in a capture without steps.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Busy {

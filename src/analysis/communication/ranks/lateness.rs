@@ -10,8 +10,9 @@
 //! at different moments, the traces do not show the cause of the rest.
 //!
 //! Compute may go on during a collective, as in the backward pass with buckets of gradients. Then a rank that came late to one
-//! collective is behind with its compute at the next one, too: the others did that work while they waited. Such work is no
-//! longer work, only later work. It is carried over, with the causes of the lateness at the previous collective.
+//! collective is behind with its compute at the next ones, too: the others did that work while they waited. How far it is behind is
+//! counted from collective to collective. Work by which it catches up is no longer work, only later work. It is carried over, with the
+//! causes of the lateness at the previous collective.
 
 use super::call::{Call, Preparation};
 use super::matching::{OperationCalls, RankCall, last_of};
@@ -59,8 +60,25 @@ struct Event {
     matched: Option<usize>,
 }
 
+/// The delays of the job's ranks, and what waiting costs all of them together.
+pub(super) struct Lateness {
+    pub(super) delays: Vec<Delay>,
+    pub(super) loss: Loss,
+}
+
+/// What a job loses because its ranks do not arrive in collectives together, whichever of them is late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Loss {
+    /// What it gains at most if no rank arrives after the median one: the sum over the collectives. Waiting that compute hides is no loss.
+    pub to_median_ns: i64,
+    /// The work before each collective on the rank that works longest, summed over the collectives.
+    pub longest_work_ns: i64,
+    /// The same for the mean rank.
+    pub mean_work_ns: i64,
+}
+
 /// Returns the delays of the job's ranks.
-pub(super) fn delays(ranks: usize, operations: &[OperationCalls]) -> Vec<Delay> {
+pub(super) fn lateness(ranks: usize, operations: &[OperationCalls]) -> Lateness {
     let histories = histories(ranks, operations);
     let excesses = excesses(operations, &histories);
     let causes = causes(&histories, &excesses);
@@ -73,7 +91,59 @@ pub(super) fn delays(ranks: usize, operations: &[OperationCalls]) -> Vec<Delay> 
             charge(calls, own, &mut charges);
         });
     }
-    charges.into_iter().map(Charge::delay).collect()
+    Lateness {
+        delays: charges.into_iter().map(Charge::delay).collect(),
+        loss: Loss::of(ranks, operations, &histories.preparations),
+    }
+}
+
+impl Loss {
+    /// By how much the longest work before each collective exceeds the mean.
+    pub fn uneven_ns(&self) -> i64 {
+        self.longest_work_ns.saturating_sub(self.mean_work_ns)
+    }
+
+    /// Of the rank that takes part in the largest loss: the ranks of other groups wait at the same time. `preparations` are in the order of
+    /// `for_each_match`.
+    fn of(ranks: usize, operations: &[OperationCalls], preparations: &[Preparation]) -> Self {
+        let mut of_ranks = vec![Self::default(); ranks];
+        let mut first = 0;
+        for operation in operations {
+            operation.for_each_match(&mut |calls| {
+                let own = preparations.get(first..first + calls.len()).unwrap_or_default();
+                first += calls.len();
+                let loss = Self::of_collective(calls, own);
+                for (rank, _) in calls {
+                    of_ranks.get_mut(*rank).into_iter().for_each(|sum| sum.add(loss));
+                }
+            });
+        }
+        let most = |value: fn(&Self) -> i64| of_ranks.iter().max_by_key(|loss| value(loss)).copied().unwrap_or_default();
+        let uneven = most(|loss| loss.longest_work_ns.saturating_sub(loss.mean_work_ns));
+        Self { to_median_ns: most(|loss| loss.to_median_ns).to_median_ns, ..uneven }
+    }
+
+    fn of_collective(calls: &[RankCall], preparations: &[Preparation]) -> Self {
+        let shortest_ns = calls.iter().map(|(_, call)| call.duration_ns).min().unwrap_or(0);
+        // If compute hides a part of a call, it would hide the transfer when that came earlier.
+        let mut waits_ns: Vec<i64> =
+            calls.iter().map(|(_, call)| call.waiting_ns(shortest_ns).min(call.exposed_ns)).collect();
+        waits_ns.sort_unstable();
+        let work = || preparations.iter().map(|own| own.work_ns);
+        let count = i64::try_from(preparations.len()).unwrap_or(1).max(1);
+        Self {
+            // Of an even number the one that waits longer: the job gains at most so much.
+            to_median_ns: waits_ns.get(waits_ns.len() / 2).copied().unwrap_or(0),
+            longest_work_ns: work().max().unwrap_or(0),
+            mean_work_ns: work().fold(0_i64, i64::saturating_add) / count,
+        }
+    }
+
+    fn add(&mut self, more: Self) {
+        self.to_median_ns = self.to_median_ns.saturating_add(more.to_median_ns);
+        self.longest_work_ns = self.longest_work_ns.saturating_add(more.longest_work_ns);
+        self.mean_work_ns = self.mean_work_ns.saturating_add(more.mean_work_ns);
+    }
 }
 
 /// What the ranks did before their matched calls. Positions are those of `for_each_match`.
@@ -131,10 +201,10 @@ fn prepare(events: &[Event], preparations: &mut [Preparation]) {
 #[derive(Debug, Clone, Copy, Default)]
 struct Excess {
     late_ns: f64,
-    /// By cause: the time that is new since the previous collective.
-    new_ns: [f64; CAUSES],
-    /// Work that the others did during the previous collective.
-    later_work_ns: f64,
+    /// By cause: the time since the previous collective.
+    longer_ns: [f64; CAUSES],
+    /// Work during the previous collective; negative if the others did more.
+    hidden_ns: f64,
 }
 
 /// The excess of each matched call.
@@ -164,26 +234,23 @@ impl Excess {
             let own_ns = value(own);
             own_ns as f64 - value(all).saturating_sub(own_ns) as f64 / others
         };
-        let work_ns = excess(|own| own.work_ns);
-        let later_work_ns = work_ns.min(-excess(|own| own.hidden_ns)).max(0.0);
-        let new_ns = [
+        let longer_ns = [
             excess(|own| own.host_late_ns),
-            work_ns - later_work_ns,
+            excess(|own| own.work_ns),
             excess(|own| own.communication_ns),
             excess(|own| own.other_idle_ns),
         ];
-        Self { late_ns, new_ns, later_work_ns }
+        Self { late_ns, longer_ns, hidden_ns: excess(|own| own.hidden_ns) }
     }
 
-    /// The causes of the lateness, as shares that add up to 1. `before` and its causes belong to the rank's previous collective.
-    fn causes(&self, before: Excess, causes_before: [f64; CAUSES]) -> [f64; CAUSES] {
-        let carried_ns = self.later_work_ns.min(before.late_ns).max(0.0);
+    /// The causes of the lateness, as shares that add up to 1. `before` and its causes belong to the rank's previous collective. Of the
+    /// longer work, `later_work_ns` was done later than by the others.
+    fn causes(&self, later_work_ns: f64, before: Excess, causes_before: [f64; CAUSES]) -> [f64; CAUSES] {
+        let carried_ns = later_work_ns.min(before.late_ns).max(0.0);
         // The rest is work that the rank could have done during the collective, to which it did not come late.
-        let [.., other_idle_ns] = self.new_ns;
-        let mut parts = self.new_ns;
-        if let Some(unknown) = parts.last_mut() {
-            *unknown = other_idle_ns + self.later_work_ns - carried_ns;
-        }
+        let [host_ns, work_ns, communication_ns, other_idle_ns] = self.longer_ns;
+        let unknown_ns = other_idle_ns + later_work_ns - carried_ns;
+        let parts = [host_ns, work_ns - later_work_ns, communication_ns, unknown_ns];
         let longer = parts.iter().fold(carried_ns, |sum, part| sum + part);
         let positive = parts.iter().fold(carried_ns, |sum, part| sum + part.max(0.0));
         if self.late_ns <= 0.0 || longer <= 0.0 || positive <= 0.0 {
@@ -202,9 +269,13 @@ impl Excess {
 fn causes(histories: &Histories, excesses: &[Excess]) -> Vec<[f64; CAUSES]> {
     let mut causes = vec![UNKNOWN; excesses.len()];
     for calls in &histories.of_ranks {
-        let (mut before, mut causes_before) = (Excess::default(), UNKNOWN);
+        let (mut before, mut causes_before, mut behind_ns) = (Excess::default(), UNKNOWN, 0.0_f64);
         for (excess, own) in calls.iter().filter_map(|call| Some((*excesses.get(*call)?, *call))) {
-            causes_before = excess.causes(before, causes_before);
+            let [_, longer_work_ns, ..] = excess.longer_ns;
+            behind_ns = (behind_ns - excess.hidden_ns).max(0.0);
+            let later_work_ns = longer_work_ns.clamp(0.0, behind_ns);
+            behind_ns = (behind_ns - longer_work_ns).max(0.0);
+            causes_before = excess.causes(later_work_ns, before, causes_before);
             before = excess;
             causes.get_mut(own).into_iter().for_each(|own| *own = causes_before);
         }

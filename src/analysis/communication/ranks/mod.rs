@@ -51,7 +51,7 @@ mod tests;
 mod times;
 
 pub use clocks::{JobClocks, RankWait};
-pub use lateness::Delay;
+pub use lateness::{Delay, Loss};
 pub use log::{
     BEFORE_COLUMNS, CALL_COLUMNS, COUNT_COLUMNS, KERNEL_COLUMNS, RankLog, RankWindow, TIME_COLUMNS, log, window_log,
 };
@@ -96,6 +96,10 @@ pub struct Job {
     pub compute: ComputeBasis,
     /// In the order of rank numbers.
     pub ranks: Vec<Rank>,
+    /// Ranks exchange data by Send/Recv only, as the stages of a pipeline do.
+    pub sends_only: bool,
+    /// What is lost by arriving apart, whichever rank is late.
+    pub loss: Loss,
     /// Collectives that were matched across ranks.
     pub matched: u64,
     /// Calls that were not matched.

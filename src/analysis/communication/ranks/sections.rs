@@ -146,8 +146,9 @@ pub(super) fn sections(jobs: &[Job], calls_of_jobs: &[Vec<OperationCalls>], ungr
         ..RankFileRow::default()
     }));
     if jobs.iter().flat_map(|job| &job.ranks).any(|rank| rank.experts.is_some()) {
-        let limit = "Where each rank has its own experts, the rank with the most time in their products sets the pace: the \
-                     largest percentage of the mean is the imbalance.";
+        let limit = "Where each rank has its own experts, the rank with the most time in their products sets the pace. The \
+                     percentage of the mean is of the sums over all layers: if another rank has most work in each layer, it is \
+                     near 100 % and hides the imbalance.";
         ranks = ranks.limit(limit);
     } else {
         ranks.hidden = vec![RankRow::experts_ns, RankRow::experts_of_mean_pct];

@@ -3,11 +3,12 @@
 use super::compute;
 use super::experts::set_expert_times;
 use super::jobs::{JobGroup, Member};
-use super::lateness::{Delay, delays};
+use super::lateness::{Delay, Lateness, lateness};
 use super::log::{KERNEL_COLUMNS, TIME_COLUMNS};
 use super::matching::{OperationCalls, match_notes, unmatched_notes};
 use super::rules::Rules;
 use super::{Job, Rank, RankInput, SlowKernel, Source, TimeParts, WindowSelection};
+use crate::analysis::communication::operations::SEND_RECEIVE;
 use crate::analysis::communication::percent;
 use crate::ordering;
 use crate::rules::names;
@@ -33,7 +34,8 @@ pub(super) fn job(
     operations: &[OperationCalls],
     rules: &Rules,
 ) -> Job {
-    let sums = sums(group.members.len(), operations);
+    let Lateness { delays, mut loss } = lateness(group.members.len(), operations);
+    let sums = sums(delays, operations);
     let mut ranks: Vec<Rank> = Vec::new();
     for (member, own) in group.members.iter().zip(&sums) {
         if let Some(input) = inputs.get(member.log) {
@@ -46,6 +48,7 @@ pub(super) fn job(
         rank.parts.outside_ns = window_ns - rank.wall_ns;
         rank.delay.limit_gain(covered_ns);
     }
+    loss.to_median_ns = loss.to_median_ns.min(covered_ns);
     compare_with_others(&mut ranks, rules);
     let compute = compute::compare(&mut ranks, group, windows, inputs, rules);
     if windows != WindowSelection::All {
@@ -61,15 +64,16 @@ pub(super) fn job(
         windows,
         compute,
         limits: limits(group, inputs, operations),
+        sends_only: !operations.is_empty() && operations.iter().all(|calls| calls.operation == SEND_RECEIVE),
+        loss,
         ranks,
         matched,
         unmatched,
     }
 }
 
-fn sums(ranks: usize, operations: &[OperationCalls]) -> Vec<Sums> {
-    let mut sums: Vec<Sums> =
-        delays(ranks, operations).into_iter().map(|delay| Sums { delay, ..Sums::default() }).collect();
+fn sums(delays: Vec<Delay>, operations: &[OperationCalls]) -> Vec<Sums> {
+    let mut sums: Vec<Sums> = delays.into_iter().map(|delay| Sums { delay, ..Sums::default() }).collect();
     for operation in operations {
         operation.for_each_collective(&mut |collective| {
             for participant in &collective.participants {
