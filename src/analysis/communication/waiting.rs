@@ -13,10 +13,10 @@
 
 use super::operations::{Call, Collectives, Operations, bus_factor, each_call};
 use crate::analysis::classified::ClassifiedTrace;
-use crate::analysis::structure::stages::Step;
+use crate::analysis::structure::stages::{Step, extents_of_steps};
 use crate::ordering::VecMap;
 use crate::rules::signals::WaitingRules;
-use crate::trace::{DeviceId, NameId, Names, Ns, Trace};
+use crate::trace::{DeviceId, NameId, Names, Ns};
 
 /// What is known of the size of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -149,8 +149,13 @@ impl WaitingTimes {
         if totals.len() > 1 {
             found.add_ranks(collectives, &totals);
         } else {
-            let extents = StepExtents::of(classified.trace, steps);
-            found.add_calls(calls, &totals, &|call| extents.has(call));
+            let extents = extents_of_steps(classified.trace.devices.len(), steps.iter());
+            let is_in_steps = |call: &CallWait| {
+                let extent = extents.get(call.device().0 as usize).copied().flatten();
+                let start = classified.trace.gpu_ops.get(call.row).map(|op| op.start);
+                extent.zip(start).is_none_or(|((first, last), start)| (first..last).contains(&start))
+            };
+            found.add_calls(calls, &totals, &is_in_steps);
         }
         found
     }
@@ -221,31 +226,6 @@ impl WaitingTimes {
                 }
             }
         }
-    }
-}
-
-/// From the first step of each device to its last one.
-struct StepExtents<'a> {
-    trace: &'a Trace,
-    /// By device; `None` without steps.
-    extents: Vec<Option<(Ns, Ns)>>,
-}
-
-impl<'a> StepExtents<'a> {
-    fn of(trace: &'a Trace, steps: &[Step]) -> Self {
-        let mut extents: Vec<Option<(Ns, Ns)>> = vec![None; trace.devices.len()];
-        for step in steps {
-            let Some(extent) = step.device.and_then(|device| extents.get_mut(device.0 as usize)) else { continue };
-            let (start, end) = extent.unwrap_or((step.start, step.end));
-            *extent = Some((start.min(step.start), end.max(step.end)));
-        }
-        Self { trace, extents }
-    }
-
-    fn has(&self, call: &CallWait) -> bool {
-        let extent = self.extents.get(call.device().0 as usize).copied().flatten();
-        let start = self.trace.gpu_ops.get(call.row).map(|op| op.start);
-        extent.zip(start).is_none_or(|((first, last), start)| (first..last).contains(&start))
     }
 }
 

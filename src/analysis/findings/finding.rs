@@ -144,11 +144,6 @@ impl Finding {
         self.what_if.as_ref().map(|saving| saving.proven_ms().min(self.cost_ms))
     }
 
-    /// The middle of what it costs at least and at most.
-    pub(super) fn middle_ms(&self) -> f64 {
-        middle_ms(self.cost_ms, self.proven_ms())
-    }
-
     /// The replay, if it saves what the finding costs. A replay without all communication says nothing of its waits alone.
     pub(super) fn replayed(&self) -> Option<&Saving> {
         /// Rounding.

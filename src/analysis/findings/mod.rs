@@ -73,7 +73,7 @@ section! {
         cost_ms: Ms,
         /// In the steps, or in the capture; if it was replayed in a capture without steps, in the replayed part.
         share_pct: Pct,
-        /// At least, where it was replayed.
+        /// At least, where it was replayed, also by a replay that abstains.
         proven_ms: Option<Ms> = "Proven cost",
         evidence: String,
         action: String,
@@ -102,7 +102,7 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Finding
     if SaidStart::of(sections).is_some_and(|start| start.is_cold()) {
         findings.retain(|finding| finding.id == FindingId::StartUp);
     }
-    ordering::sort_by(&mut findings, |a, b| b.middle_ms().total_cmp(&a.middle_ms()));
+    ordering::sort_by(&mut findings, |a, b| situation.middle_ms(b).total_cmp(&situation.middle_ms(a)));
     findings.truncate(MAX_FINDINGS);
     tell_common_time(&situation, &mut findings);
     // An uncertain cause is never of high severity, however large its cost.
@@ -125,7 +125,7 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Finding
             title: words::title(finding.title),
             cost_ms: Ms(finding.cost_ms),
             share_pct: Pct(100.0 * situation.cost_share(&finding)),
-            proven_ms: finding.proven_ms().map(Ms),
+            proven_ms: situation.proven_ms(&finding).map(Ms),
             evidence: [finding.evidence.as_str(), &replayed, &long].concat(),
             action: finding.action,
             section: finding.section.to_owned(),

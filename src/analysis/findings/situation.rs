@@ -1,6 +1,6 @@
 //! The facts that findings are decided on: framework, vendor, steps, the time of each device, and its idle time by launch.
 
-use super::finding::{Confidence, Finding, FindingId};
+use super::finding::{Confidence, Finding, FindingId, middle_ms};
 use crate::analysis::communication::operations::Collectives;
 use crate::analysis::communication::waiting::DeviceWaiting;
 use crate::analysis::context::Context;
@@ -17,7 +17,7 @@ use crate::analysis::replay::costs::{Costs, PathGroup, Saving};
 use crate::analysis::replay::sections::{CriticalPathRow, PathKind, WhatIfRow};
 use crate::analysis::section::{Fraction, Ms, Section, Sections, TypedSection};
 use crate::analysis::structure::measured_steps::MeasuredStep;
-use crate::analysis::structure::stages::{Form, representative};
+use crate::analysis::structure::stages::{Form, extents_of_steps, representative};
 use crate::analysis::structure::start_up::SaidStart;
 use crate::analysis::structure::steps::{StepFigures, Steps};
 use crate::analysis::time::activity::Activity;
@@ -223,9 +223,28 @@ impl<'a> Situation<'a> {
         proven.unwrap_or(finding.cost_ms)
     }
 
+    /// What a finding costs at least by the replay; also by one that abstains, which gives bounds.
+    pub(super) fn proven_ms(&self, finding: &Finding) -> Option<f64> {
+        let cause = match finding.id {
+            FindingId::HostLate | FindingId::ReplayPreparation => Some(Cause::Host),
+            FindingId::SyncDrain => Some(Cause::AllBlocking),
+            _ => None,
+        };
+        let bound = || {
+            let (bounds, id) = (self.bounds.as_ref()?, CauseId::from(cause?));
+            bounds.has(&id).then(|| bounds.saving(&id).proven_ms().min(finding.cost_ms))
+        };
+        finding.proven_ms().or_else(bound)
+    }
+
+    /// The middle of what a finding costs at least and at most.
+    pub(super) fn middle_ms(&self, finding: &Finding) -> f64 {
+        middle_ms(finding.cost_ms, self.proven_ms(finding))
+    }
+
     /// A cost of which the replay leaves a notable part open is not of high confidence.
     pub(super) fn confidence(&self, finding: &Finding) -> Confidence {
-        let open_ms = finding.proven_ms().map_or(0.0, |proven| finding.cost_ms - proven);
+        let open_ms = self.proven_ms(finding).map_or(0.0, |proven| finding.cost_ms - proven);
         let is_open = self.unit.whole().share(open_ms) >= self.context.signals.thresholds.medium_severity_share;
         if is_open { finding.confidence.min(Confidence::Medium) } else { finding.confidence }
     }
@@ -554,7 +573,8 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
     let waits = &context.waiting().devices;
     let rows = GpuIdle::rows(sections);
     let row_of: HashMap<String, &GpuIdleRow> = rows.iter().map(|row| (row.device_id.words(), row)).collect();
-    let extents = extents_of_steps(context);
+    let steps = context.measured_steps().steps.iter().map(|measured| &measured.step);
+    let extents = extents_of_steps(context.trace.devices.len(), steps);
     let has_start = SaidStart::of(sections).is_some_and(|start| start.is_followed());
     let starts = if has_start { ends_of_starts(context) } else { vec![None; context.trace.devices.len()] };
     let copies = copy_times(context, &starts);
@@ -617,18 +637,6 @@ pub(crate) fn counts_steps_only(sections: &Sections) -> bool {
 
 /// Less idle time outside of steps than this share of the window does not change a finding.
 const MAX_IGNORED_SHARE: f64 = 0.005;
-
-/// The time from the first step of each device to the end of its last one.
-fn extents_of_steps(context: &Context) -> Vec<Option<(Ns, Ns)>> {
-    let mut extents: Vec<Option<(Ns, Ns)>> = vec![None; context.trace.devices.len()];
-    for step in context.measured_steps().steps.iter().map(|measured| &measured.step) {
-        if let Some(extent) = step.device.and_then(|device| extents.get_mut(device.0 as usize)) {
-            let (first, last) = extent.unwrap_or((step.start, step.end));
-            *extent = Some((first.min(step.start), last.max(step.end)));
-        }
-    }
-    extents
-}
 
 /// When the last start of the processes with work on each device ends, if it is seen.
 fn ends_of_starts(context: &Context) -> Vec<Option<Ns>> {

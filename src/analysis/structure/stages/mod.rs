@@ -16,7 +16,7 @@ pub use step::{Basis, Step};
 pub use step_info::{Form, StepInfo, TokenSums};
 pub use step_list::{HostStep, count_stage_conflicts, steps, steps_by_op, steps_from_ranges};
 pub(crate) use step_list::{NO_NAME, has_marked_steps};
-pub(crate) use step_time::{TimedStep, representative, time_between, timed};
+pub(crate) use step_time::{TimedStep, extents_of_steps, representative, time_between, timed};
 
 use crate::analysis::section::words;
 use crate::ordering;

@@ -49,6 +49,18 @@ pub(crate) fn time_between(intervals: &[(Ns, Ns)], start: Ns, end: Ns) -> Ns {
     intervals.fold(Ns::ZERO, |sum, interval| sum + interval.1.min(end).since(interval.0.max(start)))
 }
 
+/// By device: from the start of its first step to the end of its last one; `None` without steps.
+pub(crate) fn extents_of_steps<'a>(devices: usize, steps: impl Iterator<Item = &'a Step>) -> Vec<Option<(Ns, Ns)>> {
+    let mut extents: Vec<Option<(Ns, Ns)>> = vec![None; devices];
+    for step in steps {
+        if let Some(extent) = step.device.and_then(|device| extents.get_mut(device.0 as usize)) {
+            let (first, last) = extent.unwrap_or((step.start, step.end));
+            *extent = Some((first.min(step.start), last.max(step.end)));
+        }
+    }
+    extents
+}
+
 /// The steps that count in medians and percentiles: those that reach to the next step if there are at least two, else all.
 pub(crate) fn representative<T>(steps: &[T], reaches_next: fn(&T) -> bool) -> impl Iterator<Item = &T> {
     let min_steps = thresholds().step_times.min_steps_with_next.value;
