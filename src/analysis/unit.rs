@@ -49,9 +49,14 @@ impl Unit {
         (self.steps > 1 && self.has_typical_step).then(|| ms / self.steps as f64)
     }
 
+    /// A time as a multiple of the unit; zero if the unit has no time.
+    pub(crate) fn part(self, ms: f64) -> f64 {
+        if self.ms > 0.0 { ms / self.ms } else { 0.0 }
+    }
+
     /// The share of a time in the unit, at most 1.
     pub(crate) fn share(self, ms: f64) -> f64 {
-        if self.ms > 0.0 { (ms / self.ms).min(1.0) } else { 0.0 }
+        self.part(ms).min(1.0)
     }
 }
 

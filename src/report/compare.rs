@@ -132,7 +132,7 @@ fn long_steps(run: &ComparedRun, baseline: &str) -> String {
     let times = format!("{} instead of {}", duration(before.saturating_add(delta)), duration(before));
     let noise = match mean.noise_ns.map(|noise| duration(noise.round() as i64)) {
         Some(noise) if mean.is_proven() => format!(" (noise \u{b1}{noise})"),
-        Some(noise) => format!(", which is within noise (\u{b1}{noise})"),
+        Some(noise) => format!(", which may be noise (\u{b1}{noise}): compare more steps"),
         None => String::new(),
     };
     let step = stages::step(stage.stage.label());

@@ -8,8 +8,17 @@ use serde::Serialize;
 use std::borrow::Cow;
 
 /// The causes of idle time that the verdict may be about, with their columns in the section `gpu_idle`.
-const CAUSES: [&str; 9] =
-    ["host_late", "drained", "other_stream", "unknown", "compiling", "start_up", "no_requests", "profiler", "other_gpu"];
+const CAUSES: [&str; 9] = [
+    "host_late",
+    "drained",
+    "other_stream",
+    "unknown",
+    "compiling",
+    "start_up",
+    "no_requests",
+    "profiler",
+    "other_gpu",
+];
 
 /// A link to the timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

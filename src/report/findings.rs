@@ -49,19 +49,32 @@ impl Finding<'_> {
     }
 }
 
-/// All findings, sorted by severity and then by the middle of what they cost, as in the table of each run.
+/// All findings, sorted by severity and then by their share. Those of one run stay in the order of its table.
 pub fn findings(report: &Report) -> Vec<Finding<'_>> {
     let labels = report.labels();
-    let mut with_costs: Vec<(f64, Finding)> = Vec::new();
+    let mut with_shares: Vec<(f64, Finding)> = Vec::new();
     for (run_index, (label, run)) in labels.iter().zip(&report.runs).enumerate() {
         let run_name = if labels.len() > 1 { label.as_str() } else { "" };
         let named = of_run(run).map(|finding| Finding { run: run_name.to_owned(), run_index, ..finding });
-        with_costs.extend(rows(run).iter().map(|row| FindingRow::read(row).middle_ms()).zip(named));
+        with_shares.extend(falling_shares(rows(run)).into_iter().zip(named));
     }
-    ordering::sort_by(&mut with_costs, |(cost, finding), (other_cost, other)| {
-        other.severity.cmp(&finding.severity).then(other_cost.total_cmp(cost))
+    // Stable.
+    ordering::sort_by(&mut with_shares, |(share, finding), (other_share, other)| {
+        other.severity.cmp(&finding.severity).then(other_share.total_cmp(share))
     });
-    with_costs.into_iter().map(|(_, finding)| finding).collect()
+    with_shares.into_iter().map(|(_, finding)| finding).collect()
+}
+
+/// The shares of findings, each at most that of the one before it in its severity.
+fn falling_shares(rows: &[Record]) -> Vec<f64> {
+    let mut before: Option<(Severity, f64)> = None;
+    let share = |row: &Record| {
+        let FindingRow { severity, share_pct, .. } = FindingRow::read(row);
+        let least = before.filter(|(of, _)| *of == severity).map_or(share_pct.0, |(_, least)| least.min(share_pct.0));
+        before = Some((severity, least));
+        least
+    };
+    rows.iter().map(share).collect()
 }
 
 /// The findings with equal ones of several runs merged. The run where it is most severe, and of these the one with the

@@ -76,7 +76,8 @@ fn stages(job: &Job) -> Option<String> {
         return None;
     }
     let share = |rank: &Rank| rank.compute_ns as f64 / rank.wall_ns.max(1) as f64;
-    let of_ranks: Vec<String> = job.ranks.iter().map(|rank| format!("{} {}", rank.label, percent(share(rank)))).collect();
+    let of_ranks: Vec<String> =
+        job.ranks.iter().map(|rank| format!("{} {}", rank.label, percent(share(rank)))).collect();
     let sum: f64 = job.ranks.iter().map(share).sum();
     Some(format!(
         "they exchange data by Send/Recv only, as the stages of a pipeline do. Compute takes on {} of the time, {} together: where one \
@@ -147,7 +148,11 @@ fn gain(job: &Job, rank: &Rank) -> String {
     }
     let covered_ns = job.covered_ns();
     let share = percent(gain_ns as f64 / covered_ns.max(1) as f64);
-    format!(" If this rank alone comes earlier, the job gains at most {}, {share} of {}.", duration(gain_ns), time_of(job))
+    format!(
+        " If this rank alone comes earlier, the job gains at most {}, {share} of {}.",
+        duration(gain_ns),
+        time_of(job)
+    )
 }
 
 /// ` If no rank came after the median one, the job would gain at most 70.1 ms, 16.8 % of its time.`: whichever rank is late. Empty with ranks

@@ -158,7 +158,8 @@ impl Collectives {
     /// Whether ranks exchange data by Send/Recv only, as the stages of a pipeline do. Then a rank waits for the work of another one, and
     /// for no rank that is late.
     pub(crate) fn sends_only(&self) -> bool {
-        !self.cells.is_empty() && self.cells.iter().all(|((operation, _), _)| self.operations.get(*operation) == SEND_RECEIVE)
+        !self.cells.is_empty()
+            && self.cells.iter().all(|((operation, _), _)| self.operations.get(*operation) == SEND_RECEIVE)
     }
 
     /// Computes the sums in one pass over the ops; `None` for a trace without communication.

@@ -32,6 +32,7 @@ pub(crate) use situation::counts_steps_only;
 use crate::analysis::context::Context;
 use crate::analysis::section::{Answer, Ms, Pct, Sections, TypedSection, section};
 use crate::analysis::structure::start_up::SaidStart;
+use crate::analysis::unit::Unit;
 use crate::ordering;
 use crate::words::{findings as words, or_nothing};
 use finding::Finding;
@@ -85,9 +86,11 @@ section! {
 }
 
 impl FindingRow {
-    /// The middle of what it costs at least and at most.
-    pub(crate) fn middle_ms(&self) -> f64 {
-        finding::middle_ms(self.cost_ms.0, self.proven_ms.map(|Ms(least)| least))
+    /// The middle of what it costs at least and at most, as a part of the steps that it is about: so a cost of all steps is compared with
+    /// one of whole steps, which may be one step less.
+    pub(crate) fn middle_part(&self, unit: Unit) -> f64 {
+        let unit = if self.id.is_of_whole_steps(self.what_if.is_some()) { unit.whole() } else { unit };
+        unit.part(finding::middle_ms(self.cost_ms.0, self.proven_ms.map(|Ms(least)| least)))
     }
 }
 
@@ -102,7 +105,7 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Finding
     if SaidStart::of(sections).is_some_and(|start| start.is_cold()) {
         findings.retain(|finding| finding.id == FindingId::StartUp);
     }
-    ordering::sort_by(&mut findings, |a, b| situation.middle_ms(b).total_cmp(&situation.middle_ms(a)));
+    ordering::sort_by(&mut findings, |a, b| situation.middle_part(b).total_cmp(&situation.middle_part(a)));
     findings.truncate(MAX_FINDINGS);
     tell_common_time(&situation, &mut findings);
     // An uncertain cause is never of high severity, however large its cost.

@@ -237,9 +237,14 @@ impl<'a> Situation<'a> {
         finding.proven_ms().or_else(bound)
     }
 
-    /// The middle of what a finding costs at least and at most.
-    pub(super) fn middle_ms(&self, finding: &Finding) -> f64 {
-        middle_ms(finding.cost_ms, self.proven_ms(finding))
+    /// The middle of what a finding costs at least and at most, as [`FindingRow::middle_part`](super::FindingRow::middle_part).
+    pub(super) fn middle_part(&self, finding: &Finding) -> f64 {
+        self.unit_of(finding).part(middle_ms(finding.cost_ms, self.proven_ms(finding)))
+    }
+
+    /// The steps that a finding is about.
+    fn unit_of(&self, finding: &Finding) -> Unit {
+        if finding.is_of_whole_steps() { self.unit.whole() } else { self.unit }
     }
 
     /// A cost of which the replay leaves a notable part open is not of high confidence.
@@ -286,10 +291,9 @@ impl<'a> Situation<'a> {
     fn share_of(&self, finding: &Finding, ms: f64) -> f64 {
         let is_replayed_part = finding.what_if.is_some() && self.steps == 0;
         let window_ms = self.costs.as_ref().filter(|_| is_replayed_part).map(|costs| costs.whole_ms);
-        let unit = if finding.is_of_whole_steps() { self.unit.whole() } else { self.unit };
         window_ms
             .filter(|window_ms| *window_ms > 0.0)
-            .map_or_else(|| unit.share(ms), |window_ms| (ms / window_ms).min(1.0))
+            .map_or_else(|| self.unit_of(finding).share(ms), |window_ms| (ms / window_ms).min(1.0))
     }
 
     /// What the cause with this id in `what_if` costs at most by the replay, in whole steps. If the replay abstains, the measured time, but not more than it

@@ -37,7 +37,8 @@ pub(crate) struct BlockingCalls {
 impl BlockingCalls {
     pub(crate) fn of(classified: &ClassifiedTrace) -> Self {
         let trace = classified.trace;
-        let mut blocking = Self { threads: vec![Vec::new(); trace.threads.len()], other_gpus: OtherGpus::of(classified) };
+        let mut blocking =
+            Self { threads: vec![Vec::new(); trace.threads.len()], other_gpus: OtherGpus::of(classified) };
         let blocks =
             |call: &Span| matches!(classified.call_kind(call.name), CallKind::Synchronize | CallKind::CopyBlocking);
         trace.calls.iter().filter(blocks).for_each(|call| blocking.add(&call));

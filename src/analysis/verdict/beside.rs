@@ -65,13 +65,14 @@ fn finding(subject: &Subject, bound: Bound, has_first_uses: bool, text: &mut Sen
     }
     let sections = &subject.run.sections;
     let rows = Findings::rows(sections);
+    let unit = Unit::of(sections, subject.thresholds);
     // Rows come by severity. Of equal costs the first counts.
     let others = rows.iter().enumerate().filter(|(_, row)| !is_said(row, bound));
-    let Some((index, row)) = others.rev().max_by(|(_, a), (_, b)| by_cost(a, b)) else { return false };
-    let costs_more = |said: &FindingRow| by_cost(said, row) == Ordering::Greater;
+    let Some((index, row)) = others.rev().max_by(|(_, a), (_, b)| by_cost(unit, a, b)) else { return false };
+    let costs_more = |said: &FindingRow| by_cost(unit, said, row) == Ordering::Greater;
     let is_beaten = rows.iter().any(|said| is_said(said, bound) && said.id != FindingId::StartUp && costs_more(said));
     text.push(words::largest_cost(!is_beaten), None);
-    let cost = cost(row, Unit::of(sections, subject.thresholds), has_first_uses);
+    let cost = cost(row, unit, has_first_uses);
     text.push(words::finding(title_in_sentence(&row.title), &cost), Some(("findings", Some(index))));
     text.push(".", None);
     true

@@ -15,9 +15,9 @@ const MIN_OPEN: f64 = 0.05;
 
 /// The finding that saves most: its row, and what it saves in words. The start of a program is no cost of the workload.
 pub(crate) fn largest_saving(run: &Run, thresholds: &VerdictThresholds) -> Option<(FindingRow, String)> {
-    let rows = Findings::rows(&run.sections).into_iter().filter(|row| row.id != FindingId::StartUp);
-    let row = rows.rev().max_by(by_cost).filter(|row| row.cost_ms.0 > 0.0)?;
     let unit = Unit::of(&run.sections, thresholds);
+    let rows = Findings::rows(&run.sections).into_iter().filter(|row| row.id != FindingId::StartUp);
+    let row = rows.rev().max_by(|a, b| by_cost(unit, a, b)).filter(|row| row.cost_ms.0 > 0.0)?;
     let is_start_said = Times::of(run, thresholds).start().is_some();
     let has_first_uses = Costs::of(&run.sections, unit).is_some_and(|costs| costs.has_first_uses());
     let words = cost(&row, unit, has_first_uses && !is_start_said);
@@ -40,6 +40,6 @@ pub(super) fn cost(row: &FindingRow, unit: Unit, has_first_uses: bool) -> String
 }
 
 /// Orders findings by the middle of what they cost at least and at most, as their table is sorted.
-pub(super) fn by_cost(a: &FindingRow, b: &FindingRow) -> Ordering {
-    a.middle_ms().total_cmp(&b.middle_ms())
+pub(super) fn by_cost(unit: Unit, a: &FindingRow, b: &FindingRow) -> Ordering {
+    a.middle_part(unit).total_cmp(&b.middle_part(unit))
 }

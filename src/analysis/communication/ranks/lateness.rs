@@ -118,7 +118,8 @@ impl Loss {
                 }
             });
         }
-        let most = |value: fn(&Self) -> i64| of_ranks.iter().max_by_key(|loss| value(loss)).copied().unwrap_or_default();
+        let most =
+            |value: fn(&Self) -> i64| of_ranks.iter().max_by_key(|loss| value(loss)).copied().unwrap_or_default();
         let uneven = most(|loss| loss.longest_work_ns.saturating_sub(loss.mean_work_ns));
         Self { to_median_ns: most(|loss| loss.to_median_ns).to_median_ns, ..uneven }
     }
