@@ -48,6 +48,11 @@ impl MeanChange {
         (self.baseline_ns > 0.0).then(|| 100.0 * self.delta_ns / self.baseline_ns)
     }
 
+    /// The same change without this part of it.
+    pub(super) fn without(self, part_ns: f64) -> Self {
+        Self { delta_ns: self.delta_ns - part_ns, ..self }
+    }
+
     /// Whether the difference is more than noise, as far as noise is known.
     pub fn is_proven(&self) -> bool {
         self.noise_ns.is_some_and(|noise| self.delta_ns.abs() > noise)

@@ -149,11 +149,12 @@ impl StageShift {
         self.is_mean_apart.then_some(self.mean)
     }
 
-    /// By how many percent long steps make the mean step longer than that of the baseline, if that is more than noise. Only of a stage
-    /// with a name: other steps may be more of another kind.
+    /// By how many percent long steps make the mean step longer than that of the baseline, if that is more than noise. Of a stage without
+    /// a name, only the idle time counts: steps with more GPU work may be another mixture of kinds.
     pub fn proven_pct_of_long_steps(&self) -> Option<f64> {
-        let is_comparable = self.load == Load::Same && self.stage.is_named();
-        self.long_steps().filter(|mean| is_comparable && mean.is_proven())?.pct()
+        let mean = self.long_steps().filter(|_| self.load == Load::Same)?;
+        let work_ns = if self.stage.is_named() { 0.0 } else { self.parts?.busy_ns };
+        Some(mean.without(work_ns)).filter(MeanChange::is_proven)?.pct()
     }
 
     /// `before` and `after` are sorted; `None` if one of them is empty.
@@ -436,6 +437,32 @@ mod tests {
         assert!(found.has_regressed(100.0) && !found.has_regressed(120.0));
         let opposite = compared(&run(100, &paused), &run(100, &usual));
         assert!(!opposite.has_regressed(0.0) && opposite.runs[1].main_stage.unwrap().long_steps().is_some());
+    }
+
+    /// Twenty steps without a stage: every fourth one launches its kernel so much later, and the kernel lasts so much longer.
+    fn unnamed(pause: i64, more_work: i64) -> Run {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        let mut at = 0;
+        for step in 0..20 {
+            let (pause, work) = if step % 4 == 1 { (pause, more_work) } else { (0, 0) };
+            trace.range(&format!("ProfilerStep#{step}"), at..at + pause + 5).launch(at + pause..at + pause + 1);
+            trace.launches("gemm", at + pause + 2..at + pause + 1_002 + work);
+            at += pause + 1_002 + work;
+        }
+        session::run(&trace.finish(), &Choices::default()).unwrap()
+    }
+
+    #[test]
+    fn of_steps_without_a_stage_pauses_are_a_regression_and_more_work_is_not() {
+        let usual = unnamed(0, 0);
+        let long_steps = |run: &Run| {
+            let found = compared(&usual, run);
+            let longer = found.runs[1].main_stage.unwrap().long_steps().unwrap().longer_than_all;
+            (longer, found.has_regressed(50.0))
+        };
+        assert_eq!(long_steps(&unnamed(9_000, 0)), (5, true));
+        assert_eq!(long_steps(&unnamed(0, 9_000)), (5, false), "these may be steps of another kind");
     }
 
     #[test]
