@@ -1,7 +1,7 @@
 //! The table of known fusions and overlaps: what the trace shows of a family, what to do, the states of its switches, and the note on a
 //! family that the run resembles. From names, counts and shares.
 
-use super::percent_1;
+use super::{or_nothing, percent_1};
 use crate::digits::grouped;
 use crate::trace::Pct;
 
@@ -37,7 +37,7 @@ pub(crate) enum Evidence<'a> {
 
 /// `12.3 % of the stage: its kernels run`. Without a share if durations do not belong to the names of kernels.
 pub(crate) fn evidence(evidence: Evidence, share: Option<Pct>) -> String {
-    let share = super::or_nothing(share, |share| format!("{} of the stage: ", percent_1(share)));
+    let share = or_nothing(share, |share| format!("{} of the stage: ", percent_1(share)));
     share + &evidence_words(evidence)
 }
 
@@ -49,9 +49,8 @@ fn evidence_words(evidence: Evidence) -> String {
         Evidence::FusedKernel => "its fused kernel runs".to_owned(),
         Evidence::SeparateParts => "its parts run separately, one after the other".to_owned(),
         Evidence::Chain { parts, times, copies } => {
-            let copies = super::or_nothing(copies, |copies| {
-                format!(", with copies of another {} between them", percent_1(copies))
-            });
+            let copies =
+                or_nothing(copies, |copies| format!(", with copies of another {} between them", percent_1(copies)));
             format!(
                 "{} follow each other {} times{copies}; no kernel of the family runs",
                 parts.join(", "),
@@ -67,7 +66,7 @@ fn evidence_words(evidence: Evidence) -> String {
 
 /// A row of the evidence: `rms_norm: 3.1 %, 96 launches`.
 pub(crate) fn evidence_row(kernel: &str, share: Option<Pct>, launches: u64) -> String {
-    let share = super::or_nothing(share, |share| format!("{}, ", percent_1(share)));
+    let share = or_nothing(share, |share| format!("{}, ", percent_1(share)));
     format!("{kernel}: {share}{launches} launches")
 }
 

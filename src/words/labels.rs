@@ -1,5 +1,8 @@
 //! Labels of devices, streams, processes, threads, steps and layers, in tables and on bars; from their numbers and names.
 
+use super::{or_nothing, percent_1};
+use crate::trace::Fraction;
+
 /// A GPU by its number: `GPU 3`.
 pub(crate) fn gpu(id: &str) -> String {
     format!("GPU {id}")
@@ -37,7 +40,7 @@ pub(crate) fn process(pid: i64, name: &str) -> String {
 
 /// `step 3 decode`, or `step 3` if the stage is not known.
 pub(crate) fn step(number: u32, stage: Option<&str>) -> String {
-    let stage = super::or_nothing(stage, |stage| format!(" {stage}"));
+    let stage = or_nothing(stage, |stage| format!(" {stage}"));
     format!("step {number}{stage}")
 }
 
@@ -58,13 +61,13 @@ pub(crate) fn op(op: &str, shape: &str) -> String {
 
 /// A source location with the share of it among those of a kernel: `model.py:12 (site share 40%)`.
 pub(crate) fn site(location: &str, share_pct: Option<f64>) -> String {
-    let share = super::or_nothing(share_pct, |share| format!(" (site share {share:.0}%)"));
+    let share = or_nothing(share_pct, |share| format!(" (site share {share:.0}%)"));
     format!("{location}{share}")
 }
 
 /// The largest part of the bar of a run: `gemm, 40.1 % of wall time`.
-pub(crate) fn bottleneck(part: &str, of_wall: crate::trace::Fraction) -> String {
-    format!("{part}, {} of wall time", super::percent_1(of_wall))
+pub(crate) fn bottleneck(part: &str, of_wall: Fraction) -> String {
+    format!("{part}, {} of wall time", percent_1(of_wall))
 }
 
 /// The compute capability of CUDA, `9.0` for 90.

@@ -1,6 +1,6 @@
 //! The timeline: names of its bars, and figures of one bar in detail. From names, numbers and sizes.
 
-use super::capitalize;
+use super::{capitalize, or_nothing};
 
 /// A layer of a model.
 #[derive(Debug, Clone, Copy)]
@@ -16,12 +16,12 @@ pub(crate) struct Layer<'a> {
 impl Layer<'_> {
     /// `layer 3`, or `layer 3 A`: the text on its bar.
     pub(crate) fn label(self) -> String {
-        format!("layer {}{}", self.number, super::or_nothing(self.kind, |kind| format!(" {kind}")))
+        format!("layer {}{}", self.number, or_nothing(self.kind, |kind| format!(" {kind}")))
     }
 
     /// `layer 3 of 0 to 31`, or `layer 3 of 0 to 31, kind A`.
     pub(crate) fn name(self) -> String {
-        self.place() + &super::or_nothing(self.kind, |kind| format!(", kind {kind}"))
+        self.place() + &or_nothing(self.kind, |kind| format!(", kind {kind}"))
     }
 
     /// `attention in layer 3 of 0 to 31`
