@@ -43,6 +43,21 @@ mod tests {
         assert_eq!(found.cost_ms, 0.5);
     }
 
+    /// Uploads of 9 ms before three steps of 100 us, each with a copy of 20 us that nothing hides.
+    #[test]
+    fn uploads_before_the_first_step_are_no_cost_of_the_steps() {
+        let mut trace = TestTrace::new();
+        let pageable = "Memcpy HtoD (Pageable -> Device)";
+        trace.in_us().launch(0..9_000).launches(pageable, 10..9_000);
+        for start in (100_000..100_300).step_by(100) {
+            trace.range("step[DECODE bs=2]", start..start + 50);
+            trace.launch(start..start + 20).launches(pageable, start..start + 20);
+            trace.launch(start + 20..start + 22).launches("gemm", start + 22..start + 95);
+        }
+        let found = finding(&mut trace, "pageable-copies").unwrap();
+        assert!(found.cost_ms <= 0.06 + 1e-9, "{}", found.cost_ms);
+    }
+
     #[test]
     fn pinned_copies_and_hidden_copies_are_no_finding() {
         assert!(finding(&mut copies("Memcpy HtoD (Pinned -> Device)", 500), "pageable-copies").is_none());

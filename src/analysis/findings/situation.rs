@@ -581,7 +581,7 @@ fn devices(context: &Context, sections: &Sections, framework: Framework, outside
     let extents = extents_of_steps(context.trace.devices.len(), steps);
     let has_start = SaidStart::of(sections).is_some_and(|start| start.is_followed());
     let starts = if has_start { ends_of_starts(context) } else { vec![None; context.trace.devices.len()] };
-    let copies = copy_times(context, &starts);
+    let copies = copy_times(context, &starts, &extents);
     let survey = context.survey();
     let mut device = |(index, (copies, activity)): (u32, (CopyTimes, &Activity))| {
         let gaps = survey.idle.get(index as usize)?.launch_gaps(&rules, is_engine);
@@ -666,9 +666,9 @@ fn drained_by(context: &Context, mut calls: Vec<(DrainKey, Drained)>) -> Vec<(Dr
     calls.into_iter().map(|(call, drained)| (site(call), drained)).collect()
 }
 
-/// Sums the copies of each device by class, without those before the end of a start: they are mostly the upload of the
-/// model.
-fn copy_times(context: &Context, starts: &[Option<Ns>]) -> Vec<CopyTimes> {
+/// Sums the copies of each device by class. Where there are steps, those outside of them do not count, as the upload of a model before the
+/// first step; else those before the end of a start.
+fn copy_times(context: &Context, starts: &[Option<Ns>], steps: &[Option<(Ns, Ns)>]) -> Vec<CopyTimes> {
     let trace = context.trace;
     let mut times = vec![CopyTimes::default(); trace.devices.len()];
     for group in context.groups().iter() {
@@ -678,17 +678,26 @@ fn copy_times(context: &Context, starts: &[Option<Ns>]) -> Vec<CopyTimes> {
             copies.total_ms += group.total.0 as f64 / 1e6;
         }
     }
-    let until = starts.iter().flatten().max().copied().unwrap_or(Ns(i64::MIN));
-    for op in trace.gpu_ops.iter().take_while(|op| op.start < until) {
+    let counted: Vec<(Ns, Ns)> = starts.iter().zip(steps).map(|(start, steps)| counted_time(*start, *steps)).collect();
+    let from = counted.iter().map(|(from, _)| *from).max().unwrap_or(Ns(i64::MIN));
+    let until = counted.iter().map(|(_, until)| *until).min().unwrap_or(Ns(i64::MAX));
+    let [before, after] = [from, until].map(|time| trace.gpu_ops.count_starting_before(time));
+    for op in (0..before).chain(after.max(before)..trace.gpu_ops.len()).filter_map(|row| trace.gpu_ops.get(row)) {
         let device = op.device.0 as usize;
-        let is_before = starts.get(device).copied().flatten().is_some_and(|end| op.start < end);
-        let Some(times) = times.get_mut(device).filter(|_| is_before) else { continue };
+        let is_outside = counted.get(device).is_some_and(|(from, until)| op.start < *from || op.start > *until);
+        let Some(times) = times.get_mut(device).filter(|_| is_outside) else { continue };
         if let Some(copies) = times.of_class(op.kind, trace.names.get(op.name)) {
             copies.count = copies.count.saturating_sub(1);
             copies.total_ms = (copies.total_ms - ms(op.duration)).max(0.0);
         }
     }
     times
+}
+
+/// The time of a device in which copies count.
+fn counted_time(end_of_start: Option<Ns>, steps: Option<(Ns, Ns)>) -> (Ns, Ns) {
+    let (first, last) = steps.unwrap_or((Ns(i64::MIN), Ns(i64::MAX)));
+    (first.max(end_of_start.unwrap_or(first)), last)
 }
 
 impl CopyTimes {
