@@ -17,7 +17,7 @@ use super::key_figures;
 use super::replay;
 use super::section::{Answer, SectionSpec, Sections, TypedSection};
 use super::structure::{
-    listed_steps, node_annotations, phases, ranges, slowest_step, start_up, step_budget, step_parts, steps,
+    listed_steps, node_annotations, phases, ranges, slowest_step, start_up, step_budget, step_drift, step_parts, steps,
 };
 use super::time::{longest_events, streams};
 use super::triage::{self, catalog, fuse, overlap, summary};
@@ -69,6 +69,7 @@ declared! {
     listed_steps::StepList = listed_steps::step_list,
     slowest_step::SlowestStep = slowest_step::slowest_step,
     step_budget::StepBudget = step_budget::step_budget,
+    step_drift::StepDrift,
     step_parts::StepParts,
     phases::PhaseSplit = phases::phase_split,
     phases::RangePhases,
@@ -141,6 +142,9 @@ pub fn explain(context: &Context) -> Sections {
     replayed.trust.put(&mut sections);
     if let Some(start) = start_up::start_up(context) {
         start.put(&mut sections);
+    }
+    if let Some(drift) = step_drift::step_drift(context) {
+        drift.put(&mut sections);
     }
     if let Some(parts) = step_parts::step_parts(context) {
         parts.put(&mut sections);

@@ -117,6 +117,28 @@ pub(crate) struct LineThresholds {
 }
 from_json!(strict LineThresholds { min_steps, min_batch_sizes, min_independent_share });
 
+/// When kernels take longer from step to step.
+#[derive(Debug)]
+pub(crate) struct DriftThresholds {
+    /// Steps of the same load.
+    pub(crate) min_steps: Count,
+    /// Steps that launch a kernel as often as most do.
+    pub(crate) min_equal_steps_share: Number,
+    /// Standard deviations of the rank test from a random order.
+    pub(crate) min_sigmas: Number,
+    /// The change of the kernel time of a step from which the verdict states it.
+    pub(crate) min_change_share: Number,
+    /// The part of the change that a category has that drifts alone.
+    pub(crate) main_share: Number,
+    /// The part of the kernel time of a category whose change is compared with others.
+    pub(crate) min_category_share: Number,
+    /// By how much the changes of categories that drift alike differ.
+    pub(crate) max_alike_ratio: Number,
+}
+from_json!(strict DriftThresholds {
+    min_steps, min_equal_steps_share, min_sigmas, min_change_share, main_share, min_category_share, max_alike_ratio
+});
+
 /// Speculative decoding.
 #[derive(Debug)]
 pub(crate) struct SpeculationThresholds {
@@ -196,6 +218,7 @@ pub(crate) struct Thresholds {
     pub(crate) step_kinds: KindThresholds,
     pub(crate) step_times: StepTimeThresholds,
     pub(crate) step_time_line: LineThresholds,
+    pub(crate) step_drift: DriftThresholds,
     pub(crate) speculation: SpeculationThresholds,
     pub(crate) work: WorkThresholds,
     pub(crate) shifted_durations: ShiftThresholds,
@@ -208,6 +231,7 @@ from_json!(Thresholds {
     step_kinds,
     step_times,
     step_time_line,
+    step_drift,
     speculation,
     work,
     shifted_durations,
@@ -229,7 +253,7 @@ mod tests {
     #[test]
     fn every_threshold_has_a_unit_in_its_range_and_a_reason() {
         let json = Json::parse(TEXT).unwrap();
-        assert_eq!(json.members().count(), 11, "an explanation, and the groups of the struct");
+        assert_eq!(json.members().count(), 12, "an explanation, and the groups of the struct");
         for (group, thresholds) in json.members().filter(|(group, _)| *group != "about") {
             for (name, threshold) in thresholds.members() {
                 let value = threshold.get_path(&["value"]).and_then(Json::number).unwrap();

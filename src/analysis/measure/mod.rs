@@ -6,6 +6,7 @@
 //! - [`percentiles`]: exact percentiles of many samples without sorting them.
 //! - [`running`]: the currently running ops of a sweep, by end time.
 //! - [`tally`]: count, sum, minimum and maximum by key.
+//! - [`trend`]: whether the values of a sequence grow or fall.
 //! - [`union`]: the length of a union of intervals.
 
 pub(crate) mod longest;
@@ -14,4 +15,5 @@ pub(crate) mod moments;
 pub(crate) mod percentiles;
 pub(crate) mod running;
 pub(crate) mod tally;
+pub(crate) mod trend;
 pub(crate) mod union;

@@ -8,7 +8,7 @@
 //! - [`phases`], [`phase_names`]: prefill, decode and sampling, from words in range names.
 //! - [`shifted_durations`]: durations in graph replays that do not belong to their kernel names.
 //! - [`stages`]: steps of the serving engine and their stages, from annotations.
-//! - `measured_steps`: the time, busy time and late launches of each step; [`listed_steps`]: a row for each; [`step_budget`]: their mean by stage; [`slowest_step`]: the slowest against the median.
+//! - `measured_steps`: the time, busy time and late launches of each step; [`listed_steps`]: a row for each; [`step_budget`]: their mean by stage; [`slowest_step`]: the slowest against the median; `step_drift`: kernels that take longer from step to step.
 //! - `start_up`: the start of each process that is seen starting, and what follows.
 //! - [`steps`]: length and interval of steps, by stage.
 
@@ -33,6 +33,7 @@ pub mod slowest_step;
 pub mod stages;
 pub(crate) mod start_up;
 pub mod step_budget;
+pub(crate) mod step_drift;
 pub(crate) mod step_parts;
 pub mod steps;
 #[cfg(test)]

@@ -245,7 +245,7 @@ impl OfStage {
 }
 
 /// A step that takes this many times the median is long.
-const LONG: f64 = 2.0;
+pub(crate) const LONG: f64 = 2.0;
 
 /// A part of the time of the representative steps, sorted.
 fn sorted(steps: &[MeasuredStep], part: fn(&MeasuredStep) -> Ns) -> Vec<i64> {

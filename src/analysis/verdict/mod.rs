@@ -7,6 +7,8 @@
 mod beside;
 mod bound;
 mod causes;
+mod drift;
+mod excess;
 mod path;
 mod saving;
 mod sentences;

@@ -2,17 +2,18 @@
 //! from the totals of the devices.
 
 use super::sentences::{Sentences, Subject};
+use super::{drift, excess};
 use crate::analysis::communication::collectives::NcclOps;
 use crate::analysis::communication::operations::SEND_RECEIVE;
 use crate::analysis::host::idle::{GpuIdle, GpuIdleRow};
 use crate::analysis::inference::step_floor::{FloorOfSteps, StepFloorRow};
 use crate::analysis::results::WallSource;
 use crate::analysis::section::{Fraction, Ms, TypedSection};
+use crate::analysis::structure::step_drift::StepDrift;
 use crate::analysis::structure::steps::{StepRow, Steps};
 use crate::analysis::trust::{Trust, TrustId};
 use crate::analysis::unit::Unit;
 use crate::ordering;
-use crate::rules::signals::VerdictThresholds;
 use crate::trace::{CODE_IS_BUILT, Ns};
 use crate::words::verdict::unit as words;
 use std::cmp::Reverse;
@@ -104,7 +105,7 @@ fn time_of_no_step(subject: &Subject, text: &mut Sentences) {
 
 fn steps_of_stage(subject: &Subject, index: usize, row: &StepRow, place: words::Place, text: &mut Sentences) {
     let source = Some(("steps", Some(index)));
-    text.push(words::steps(&stage_steps(row, place, subject.thresholds)), source);
+    text.push(words::steps(&stage_steps(subject, row, place)), source);
     let step_ms = row.median_ns.unwrap_or_default().0 / 1e6;
     if let Some((index, floor_row, floor)) = StepFloorRow::sure(&subject.run.sections, row.stage, step_ms) {
         text.push(words::floor(floor, floor_row.floor_uniform_ms), Some((FloorOfSteps::SPEC.name, Some(index))));
@@ -112,9 +113,14 @@ fn steps_of_stage(subject: &Subject, index: usize, row: &StepRow, place: words::
     let is_least = subject.times.unrecorded > 0.0;
     let busy = row.busy_pct.map(|busy| words::busy_of_steps(busy.into(), is_least));
     text.push(busy.unwrap_or_default(), source);
+    if let Some((row, drift)) = drift::drift(&subject.run.sections, row) {
+        text.push(words::drift(&drift), Some((StepDrift::SPEC.name, Some(row))));
+    }
 }
 
-fn stage_steps(row: &StepRow, place: words::Place, thresholds: &VerdictThresholds) -> words::StageSteps<'static> {
+fn stage_steps(subject: &Subject, row: &StepRow, place: words::Place) -> words::StageSteps<'static> {
+    let (thresholds, sections) = (subject.thresholds, &subject.run.sections);
+    let lacks_work = subject.times.unrecorded > 0.0;
     // The other figures are mostly about one long step, such as a start.
     let longest_ns = row.max_ns.unwrap_or_default();
     let is_long = row.steps > 2 && longest_ns.0 as f64 > thresholds.min_longest_step_share * row.total_ns.0 as f64;
@@ -124,6 +130,7 @@ fn stage_steps(row: &StepRow, place: words::Place, thresholds: &VerdictThreshold
             count: row.long_steps as u64,
             mean: Ms(row.long_ns.0 as f64 / 1e6 / row.long_steps as f64),
             share: Fraction(long_share),
+            excess: excess::of_long(sections, row, lacks_work),
         });
     let positive = |mean: Option<f64>| mean.filter(|mean| *mean > 0.0);
     words::StageSteps {
@@ -132,7 +139,7 @@ fn stage_steps(row: &StepRow, place: words::Place, thresholds: &VerdictThreshold
         count: row.steps as u64,
         median: row.median_ns.unwrap_or_default().into(),
         long,
-        longest: is_long.then(|| longest_ns.into()),
+        longest: is_long.then(|| (longest_ns.into(), excess::of_longest(sections, row, lacks_work))),
         mean_batch: positive(row.batch),
         mean_tokens: positive(row.tokens).filter(|tokens| row.batch != Some(*tokens)),
     }

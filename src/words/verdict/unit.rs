@@ -2,7 +2,7 @@
 //! and shares.
 
 use crate::digits::grouped;
-use crate::trace::{Fraction, Ms};
+use crate::trace::{Fraction, Ms, Pct};
 use crate::words::numbers::mean_count;
 use crate::words::{or_nothing, percent_1, stages, time};
 
@@ -14,8 +14,8 @@ pub(crate) struct StageSteps<'a> {
     pub(crate) place: Place,
     pub(crate) count: u64,
     pub(crate) median: Ms,
-    /// The longest step, if the others are short beside it.
-    pub(crate) longest: Option<Ms>,
+    /// The longest step, if the others are short beside it, and what its time beyond the median is.
+    pub(crate) longest: Option<(Ms, Option<Excess>)>,
     /// Steps much longer than the median, if they take a notable part of the time.
     pub(crate) long: Option<LongSteps>,
     pub(crate) mean_batch: Option<f64>,
@@ -30,15 +30,105 @@ pub(crate) struct LongSteps {
     pub(crate) mean: Ms,
     /// Their part of the time of all steps.
     pub(crate) share: Fraction,
+    pub(crate) excess: Option<Excess>,
+}
+
+/// The time of long steps beyond the median.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Excess {
+    /// The number of the longest step.
+    pub(crate) longest_step: usize,
+    pub(crate) time: Ms,
+    /// The largest part of it.
+    pub(crate) part: ExcessPart,
+    pub(crate) share: Fraction,
+}
+
+/// A part of the time of long steps.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ExcessPart {
+    Busy,
+    HostLate,
+    OtherIdle,
+    /// Idle time of a trace that lacks work.
+    IdleOrNotRecorded,
+}
+
+/// `38.7 ms beyond the median, 99.1 % of it waiting for the host`
+fn beyond_median(excess: Excess) -> String {
+    let part = match excess.part {
+        ExcessPart::Busy => "GPU work",
+        ExcessPart::HostLate => "waiting for the host",
+        ExcessPart::OtherIdle => "idle time without a late launch",
+        ExcessPart::IdleOrNotRecorded => "idle time or work that is not recorded",
+    };
+    format!("{} beyond the median, {} of it {part}", time(excess.time), percent_1(excess.share))
+}
+
+/// How the changes of the kernels of a step look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DriftPattern {
+    /// All large categories change by about the same share, in steps of the same batch and tokens.
+    Alike,
+    /// The same, and the trace does not state batch or tokens.
+    AlikeUnknownLoad,
+    /// Attention has nearly all of the change.
+    Attention,
+}
+
+/// By how much the kernels of the last step take longer than those of the first.
+#[derive(Debug, Clone)]
+pub(crate) struct Drift {
+    pub(crate) change: Pct,
+    /// The categories with the largest changes.
+    pub(crate) categories: Vec<(String, Pct)>,
+    /// `None` if it shows no cause.
+    pub(crate) pattern: Option<DriftPattern>,
+}
+
+/// `, the same kernels take 20.0 % longer in the last step than in the first (gemm +20.0 %, attention +19.8 %), as with a falling clock of
+/// the GPU`
+pub(crate) fn drift(drift: &Drift) -> String {
+    let is_longer = drift.change.0 > 0.0;
+    let (longer, grows, falls) =
+        if is_longer { ("longer", "growing", "falling") } else { ("shorter", "shrinking", "rising") };
+    let signed = |change: Pct| format!("{}{}", if change.0 < 0.0 { "-" } else { "+" }, percent_1(Pct(change.0.abs())));
+    let of_category = |(category, change): &(String, Pct)| format!("{} {}", super::category(category), signed(*change));
+    let categories: Vec<String> = drift.categories.iter().map(of_category).collect();
+    let like = match drift.pattern {
+        None => String::new(),
+        Some(DriftPattern::Alike) => format!(", as with a {falls} clock of the GPU"),
+        Some(DriftPattern::AlikeUnknownLoad) => format!(", as with a {falls} clock of the GPU or a {grows} batch"),
+        Some(DriftPattern::Attention) => format!(", as with a {grows} context"),
+    };
+    let change = percent_1(Pct(drift.change.0.abs()));
+    format!(
+        ", the same kernels take {change} {longer} in the last step than in the first ({}){like}",
+        categories.join(", ")
+    )
 }
 
 /// `, 5 of them 19.0 ms on average and 55.1 % of the time`
 fn long_steps(long: LongSteps) -> String {
     let (length, share) = (time(long.mean), percent_1(long.share));
-    match long.count {
-        1 => format!(", one of them {length} and {share} of the time"),
-        several => format!(", {} of them {length} on average and {share} of the time", grouped(several)),
+    let (count, excess) = (long.count, long.excess);
+    let step = |excess: Excess| {
+        let longest = if count == 1 { "" } else { "the longest is " };
+        format!(" ({longest}step {}; {})", grouped(excess.longest_step as u64), beyond_median(excess))
+    };
+    let step = or_nothing(excess, step);
+    match count {
+        1 => format!(", one of them {length} and {share} of the time{step}"),
+        several => format!(", {} of them {length} on average and {share} of the time{step}", grouped(several)),
     }
+}
+
+/// `, the longest 445.6 ms (step 4; 400.5 ms beyond the median, 75.2 % of it waiting for the host)`
+fn longest_step(longest: Ms, excess: Option<Excess>) -> String {
+    let step = or_nothing(excess, |excess| {
+        format!(" (step {}; {})", grouped(excess.longest_step as u64), beyond_median(excess))
+    });
+    format!(", the longest {}{step}", time(longest))
 }
 
 /// Where a clause stands.
@@ -65,7 +155,7 @@ pub(crate) fn steps(steps: &StageSteps) -> String {
         several => format!("{} steps, median {length}", grouped(several)),
     };
     let on_average = if steps.count == 1 { "" } else { "mean " };
-    let longest = or_nothing(steps.longest, |longest| format!(", the longest {}", time(longest)));
+    let longest = or_nothing(steps.longest, |(longest, excess)| longest_step(longest, excess));
     let long = or_nothing(steps.long, long_steps);
     let batch = or_nothing(steps.mean_batch, |batch| format!(", {on_average}batch {}", mean_count(batch)));
     let tokens = or_nothing(steps.mean_tokens, |tokens| format!(", {on_average}{} tokens", mean_count(tokens)));
