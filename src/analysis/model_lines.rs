@@ -97,14 +97,24 @@ fn idle_words(run: &Run, known_ms: f64, otherwise: &'static str) -> &'static str
     ];
     let other = (others.iter().map(|part| sum(*part)).sum::<f64>() - known_ms).max(0.0);
     let turnaround = sum(|row| row.turnaround_ms);
+    let between = turnaround + sum(|row| row.other_stream_ms) + sum(|row| row.unknown_ms);
     // No step contains the time of work that was launched before the capture.
-    let unseen = sum(|row| row.unrecorded_ms);
+    let unseen = Some(sum(|row| row.unrecorded_ms)).filter(|unseen| is_in_usual_step(run, between, *unseen));
+    let unseen = unseen.unwrap_or(0.0);
     if unseen > turnaround + other {
         return "not recorded";
     }
     let other = other + unseen;
     let min = ModelWords::embedded().turnaround_pct;
     if turnaround > 0.0 && 100.0 * turnaround >= min * (turnaround + other) { "turnaround" } else { otherwise }
+}
+
+/// Whether the median step contains such time without recorded work as the mean step. If a few steps lost all of it, the other idle time of
+/// the median step, as often as there are steps, is nearer to the time of known causes than to both together.
+fn is_in_usual_step(run: &Run, known_ms: f64, unseen_ms: f64) -> bool {
+    let steps = Steps::rows(&run.sections);
+    let usual = |row: &StepRow| Some(Ms::from(row.other_idle_median_ns?).0 * row.steps as f64);
+    steps.is_empty() || steps.iter().filter_map(usual).sum::<f64>() > known_ms + unseen_ms / 2.0
 }
 
 /// The name of the idle time between the kernels of layers.

@@ -4,7 +4,7 @@
 //! index). Steps with the same kernels are of different kinds if the work of all their kernels differs: a prefill runs many kernels of a
 //! decode, but each takes longer. The size of a step is the median over its kernel names of how long a launch takes, compared with the
 //! first step of the kind, so one slow kernel changes nothing. Sorted sizes are divided where the next one is a multiple.
-//! A step at the edge of the capture, which lacks ops, belongs to a kind that contains them.
+//! A step at the edge of the capture, or one whose launches the profiler lost, lacks ops: it belongs to a kind that contains the others.
 //!
 //! If all steps are of one kind, they keep [`Stage::All`]. Thresholds are in `patterns/inference.json`. O(ops + steps x names x kinds);
 //! the number of kinds is bounded.
@@ -42,8 +42,8 @@ pub(crate) fn name_kinds(trace: &Trace, steps: &mut [HostStep], step_of_op: &[u3
 struct Profile {
     /// The index of the step.
     step: usize,
-    /// Whether it is the first or the last step without a stage in its process, so that ops may be missing.
-    is_edge: bool,
+    /// Whether it is the first or the last step without a stage in its process, or the profiler lost some of its launches.
+    may_lack_ops: bool,
     /// Sorted by name.
     kernels: Vec<Kernel>,
     work: Ns,
@@ -61,11 +61,12 @@ struct Kernel {
 fn profiles(trace: &Trace, steps: &[HostStep], step_of_op: &[u32]) -> Vec<Profile> {
     let unnamed = steps.iter().enumerate().filter(|(_, step)| step.stage == Stage::All);
     let mut profiles: Vec<Profile> =
-        unnamed.map(|(step, _)| Profile { step, is_edge: false, kernels: Vec::new(), work: Ns::ZERO }).collect();
+        unnamed.map(|(step, _)| Profile { step, may_lack_ops: false, kernels: Vec::new(), work: Ns::ZERO }).collect();
     if profiles.len() < 2 {
         return Vec::new();
     }
     mark_edges(&mut profiles, steps);
+    mark_lost_launches(&mut profiles, trace, steps);
     let mut kernels: Vec<VecMap<NameId, (u32, Ns)>> = vec![VecMap::new(); profiles.len()];
     let mut profile_of_step = vec![usize::MAX; steps.len()];
     for (index, profile) in profiles.iter().enumerate() {
@@ -94,7 +95,27 @@ fn mark_edges(profiles: &mut [Profile], steps: &[HostStep]) {
     let processes: Vec<Option<ProcessId>> = profiles.iter().map(process).collect();
     for (index, profile) in profiles.iter_mut().enumerate() {
         let is_other = |neighbour: Option<usize>| neighbour.and_then(|at| processes.get(at)) != processes.get(index);
-        profile.is_edge = is_other(index.checked_sub(1)) || is_other(Some(index + 1));
+        profile.may_lack_ops = is_other(index.checked_sub(1)) || is_other(Some(index + 1));
+    }
+}
+
+/// Marks the steps in which the profiler lost launches.
+fn mark_lost_launches(profiles: &mut [Profile], trace: &Trace, steps: &[HostStep]) {
+    let start = |profile: &Profile| {
+        steps.get(profile.step).filter(|step| !step.form.is_inferred()).map(|step| step.range_start)
+    };
+    let mut starts: Vec<((ProcessId, Ns), usize)> =
+        profiles.iter().enumerate().filter_map(|(index, profile)| Some((start(profile)?, index))).collect();
+    starts.sort_unstable();
+    for of_process in starts.chunk_by(|(a, _), (b, _)| a.0 == b.0) {
+        let process = of_process.first().map_or(ProcessId(0), |((process, _), _)| *process);
+        let lost = trace.unrecorded_work.launches.times(trace, process);
+        let ends = of_process.iter().skip(1).map(|((_, next), _)| *next).chain([Ns(i64::MAX)]);
+        for (((_, start), index), end) in of_process.iter().zip(ends) {
+            let next = lost.partition_point(|(_, until)| until <= start);
+            let is_hit = lost.get(next).is_some_and(|(from, _)| *from < end);
+            profiles.get_mut(*index).into_iter().for_each(|profile| profile.may_lack_ops |= is_hit);
+        }
     }
 }
 
@@ -103,7 +124,7 @@ fn mark_edges(profiles: &mut [Profile], steps: &[HostStep]) {
 struct Likeness {
     /// The launches that both have, of those of either.
     common_share: f64,
-    /// Whether the step is at the edge of the capture, and the leader has all its launches.
+    /// Whether the step may lack ops, and the leader has all its launches.
     is_cut: bool,
 }
 
@@ -113,7 +134,10 @@ impl Likeness {
         let common =
             pairs(&profile.kernels, &leader.kernels).map(|(a, b)| u64::from(a.count.min(b.count))).sum::<u64>();
         let either = (all(profile) + all(leader)).saturating_sub(common);
-        Self { common_share: common as f64 / either.max(1) as f64, is_cut: profile.is_edge && common == all(profile) }
+        Self {
+            common_share: common as f64 / either.max(1) as f64,
+            is_cut: profile.may_lack_ops && common == all(profile),
+        }
     }
 }
 
@@ -131,7 +155,7 @@ fn pairs<'a>(a: &'a [Kernel], b: &'a [Kernel]) -> impl Iterator<Item = (&'a Kern
 fn sets_of_kernels(profiles: &[Profile]) -> Vec<Vec<usize>> {
     let mut sets: Vec<Vec<usize>> = Vec::new();
     // Whole steps lead, so that a cut one does not divide them.
-    let (edges, whole): (Vec<_>, Vec<_>) = profiles.iter().enumerate().partition(|(_, profile)| profile.is_edge);
+    let (edges, whole): (Vec<_>, Vec<_>) = profiles.iter().enumerate().partition(|(_, profile)| profile.may_lack_ops);
     for (index, profile) in whole.into_iter().chain(edges) {
         match likest_set(profile, &sets, profiles) {
             Some(set) => sets.get_mut(set).into_iter().for_each(|set| set.push(index)),
@@ -259,6 +283,26 @@ mod tests {
         // Kernels take 100 to 119 us, steps 3 us more. The sets of the steps after the first are told apart, up to 116 us, and the three
         // with most work have a name. The others that reach the next step take 103 to 116, 120 and 121 us: their middle is 110.5 us.
         assert_eq!(found, ["kind A 1 119000", "kind B 1 118000", "kind C 1 117000", "other 17 110500"]);
+    }
+
+    /// Six steps of four launches, of which the last two of the third step and the first two of the fourth have no ops.
+    #[test]
+    fn a_step_whose_launches_the_profiler_lost_belongs_to_its_kind() {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        for at in (0..24).map(|launch| 25 * launch) {
+            if at % 100 == 0 {
+                trace.range(&format!("ProfilerStep#{}", at / 100), at..at + 100);
+            }
+            trace.launch(at..at + 1);
+            if !(250..350).contains(&at) {
+                trace.launches(DECODE[at as usize / 25 % 4].0, at + 2..at + 20);
+            }
+        }
+        let mut trace = trace.finish();
+        crate::session::find_unrecorded_work(&mut trace);
+        let run = crate::analysis::testing::analyze(&trace);
+        assert_eq!(crate::analysis::testing::rows_of(&run.sections["steps"], &["stage", "steps"]), ["all 6"]);
     }
 
     #[test]

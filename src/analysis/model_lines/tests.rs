@@ -26,6 +26,20 @@ fn texts(run: &Run) -> Vec<String> {
     model_lines(run).into_iter().map(|line| line.text).collect()
 }
 
+/// Nine steps, and 2.7 ms of turnaround and 50 ms without recorded work in all.
+#[test]
+fn time_that_a_few_steps_lost_is_no_part_of_the_median_step() {
+    let text = |other_idle_ns: f64| {
+        let columns = ["stage", "steps", "median_ns", "busy_median_ns", "other_idle_median_ns", "confidence"];
+        let row = ["decode".into(), 9_i64.into(), 5e6.into(), 4e6.into(), other_idle_ns.into(), "proven".into()];
+        let idle = table(&["turnaround_ms", "unrecorded_ms"], &[&[2.7.into(), 50.0.into()]]);
+        texts(&run_of(&[("steps", table(&columns, &[&row])), ("gpu_idle", idle)])).remove(0)
+    };
+    let (of_one, of_all) = (text(0.3e6), text(5.8e6));
+    assert!(of_one.contains("turnaround"), "{of_one}");
+    assert!(of_all.contains("not recorded"), "{of_all}");
+}
+
 const STEPS: [&str; 7] =
     ["stage", "steps", "median_ns", "busy_median_ns", "host_late_median_ns", "batch", "confidence"];
 

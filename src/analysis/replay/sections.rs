@@ -6,7 +6,7 @@ use super::changes::{Change, Changes, Gaps, Saving};
 use super::faster_kernels::{FasterKernels, faster_kernels};
 use super::path::{PathPart, Waits, before_first_op};
 use super::recorded::OpRow;
-use super::steady::WindowKind;
+use super::steady::{WindowKind, WindowStep};
 use super::{NoReplay, Replay, with_replay};
 use crate::analysis::context::Context;
 use crate::analysis::host::blamed_code::Place;
@@ -243,8 +243,8 @@ fn is_host_open(changes: &Changes) -> bool {
     costliest(0) != costliest(1)
 }
 
-/// By step of the window, whether its times count. The GPU worked in the steps with lost records for an unknown time, so nothing of them
-/// is known; if all steps are such, all count.
+/// By step of the window, whether its times count. Of a step in which the GPU is seen to work without a record, or whose launches the profiler
+/// lost, it is not known how long the GPU worked. If all steps are such, all count.
 fn recorded_steps(context: &Context, replay: &Replay) -> Vec<bool> {
     let unseen = context.survey().idle.iter().flat_map(|device| device.unseen.iter().copied());
     let mut unseen: Vec<(Ns, Ns)> = unseen.collect();
@@ -261,7 +261,15 @@ fn recorded_steps(context: &Context, replay: &Replay) -> Vec<bool> {
         let before = unseen.partition_point(|(from, _)| *from < end);
         before.checked_sub(1).and_then(|last| ends.get(last)).is_none_or(|last| *last <= start)
     };
-    let recorded: Vec<bool> = replay.steady.steps.iter().map(|step| is_whole(step.start, step.end)).collect();
+    let steps = &replay.steady.steps;
+    let lost = context.trace.unrecorded_work.launches.times(context.trace, replay.process);
+    let launches_all = |index: usize, step: &WindowStep| {
+        let next = steps.get(index + 1).map_or(step.end, |next| next.host_start);
+        let after = lost.partition_point(|(_, until)| *until <= step.host_start);
+        lost.get(after).is_none_or(|(from, _)| *from >= next)
+    };
+    let is_recorded = |(index, step): (usize, &WindowStep)| is_whole(step.start, step.end) && launches_all(index, step);
+    let recorded: Vec<bool> = steps.iter().enumerate().map(is_recorded).collect();
     if recorded.contains(&true) { recorded } else { vec![true; recorded.len()] }
 }
 

@@ -3,7 +3,7 @@
 //! A profiler loses records when its buffers overflow, and the ops of graphs when it does not support the driver or the framework. The
 //! launches remain. The GPU may then have been busy after such a launch. One pass over the ops and one over the calls.
 
-use super::super::{CallId, DeviceId, Ns, OpKind, Span, Trace};
+use super::super::{CallId, DeviceId, Ns, OpKind, ProcessId, Span, Trace};
 use super::CallRole;
 use crate::ordering;
 
@@ -188,6 +188,23 @@ impl LostLaunches {
     pub fn lost_kernels(&self) -> impl Iterator<Item = (Ns, u64)> {
         let lost = self.next_ops.iter().filter(|lost| lost.kernels > 0);
         lost.map(|lost| (lost.start, u64::from(lost.kernels)))
+    }
+
+    /// When a process lost launches: each time from the first of some in a row to the next launch with an op. Sorted and apart.
+    pub fn times(&self, trace: &Trace, process: ProcessId) -> Vec<(Ns, Ns)> {
+        let time = |lost: &LostBefore| {
+            let op = trace.gpu_ops.get(lost.row as usize).filter(|op| op.process == process);
+            let call = op.and_then(|_| trace.gpu_ops.launch(lost.row as usize))?;
+            Some((lost.start, trace.calls.get(call.0 as usize)?.start))
+        };
+        let mut times: Vec<(Ns, Ns)> = self.next_ops.iter().filter_map(time).collect();
+        times.sort_unstable();
+        times.dedup_by(|later, earlier| {
+            let overlaps = later.0 <= earlier.1;
+            earlier.1 = if overlaps { earlier.1.max(later.1) } else { earlier.1 };
+            overlaps
+        });
+        times
     }
 
     /// The shortest gap before an op in which it may prove missing work; `None` without such launches.
