@@ -76,6 +76,25 @@ fn gaps_within_a_graph_replay_are_turnaround_and_its_edges_may_last_ten_microsec
     assert_eq!(gaps(&mut trace), expected);
 }
 
+/// A kernel of a thread on one GPU, and one on another that starts right after it. The thread waits for both before it launches the next two.
+#[test]
+fn a_gpu_that_waits_for_another_one_of_its_process_is_not_late() {
+    let mut trace = TestTrace::new();
+    trace.in_us().device(0).launch(0..2).launches("k", 5..100);
+    trace.device(1).launch(10..12).launches("k", 102..200).call("cudaStreamSynchronize", 20..203);
+    trace.device(0).launch(220..222).launches("k", 225..300);
+    trace.device(1).launch(230..232).launches("k", 302..400);
+    // GPU 0 idles while the call waits for GPU 1, and then for the host. GPU 1 is launched 32 us after it is idle, and has to wait for GPU 0
+    // longer than that.
+    let expected = ["100: 98 other_gpu, 24 drained, 3 drained", "200: 25 drained, 75 other_gpu, 2 drained"];
+    assert_eq!(gaps(&mut trace), expected);
+    let mut of_another_process = TestTrace::new();
+    of_another_process.in_us().process(1).device(0).launch(0..2).launches("k", 5..100);
+    of_another_process.call("cudaStreamSynchronize", 20..203).launch(220..222).launches("k", 225..300);
+    of_another_process.process(2).device(1).kernel("k", 102..200);
+    assert_eq!(gaps(&mut of_another_process), ["100: 122 drained, 3 drained"]);
+}
+
 /// As Nsight Systems records graphs by default.
 #[test]
 fn a_gap_before_a_graph_that_was_traced_as_a_whole_has_the_cause_of_its_launch() {

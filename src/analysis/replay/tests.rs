@@ -61,6 +61,27 @@ fn a_late_host_is_on_the_path_and_faster_kernels_save_only_the_last_one() {
     assert!((9.12 - high - 1.02).abs() < 0.02 && high - low < 0.1, "{low} {high}");
 }
 
+/// Ten times: 100 us on one GPU, 100 us on another one, a call that waits for both, and 86 us of the host.
+#[test]
+fn two_gpus_that_take_turns_are_one_path_also_without_the_call_between_them() {
+    let mut trace = TestTrace::new();
+    trace.in_us();
+    for start in (0..3_000).step_by(300) {
+        trace.device(0).launch(start..start + 5).launches("gemm", start + 10..start + 110);
+        trace.call("cudaStreamWaitEvent", start + 6..start + 7);
+        trace.device(1).launch(start + 8..start + 12).launches("gemm", start + 112..start + 212);
+        trace.call("cudaStreamSynchronize", start + 20..start + 214);
+    }
+    let sections = trace.sections();
+    // The work of both GPUs, ten times.
+    let (low, high) = saved(&sections, "gpu").unwrap();
+    assert!(low > 1.7 && high <= 2.0, "{low} {high}");
+    // The next kernel on the first GPU may need the result of the second one, so that the call hides no more than the host: nine times less
+    // than 100 us, and not 190 us.
+    let (low, high) = saved(&sections, "all_blocking").unwrap();
+    assert!(low > 0.7 && high < 0.9, "{low} {high}");
+}
+
 #[test]
 fn pauses_of_the_profiler_are_a_row_of_their_own_and_no_other_row_includes_them() {
     let rows = |overheads: &[(i64, i64)]| {

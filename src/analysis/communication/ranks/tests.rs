@@ -187,6 +187,64 @@ fn work_that_a_late_host_only_shifts_is_not_called_longer_work() {
     assert_eq!((delay.gain_ns, delay.gain_host_ns, delay.gain_work_ns), (150, 150, 0));
 }
 
+/// As before, with a third bucket: rank 0 does a part of its work during the first all-reduce already.
+#[test]
+fn a_rank_that_catches_up_over_several_collectives_does_not_work_longer() {
+    let mut traces = [0, 1].map(|rank| rank_trace(&format!("rank{rank}.json"), Some((rank, 2)), &[]));
+    for (trace, late) in traces.iter_mut().zip([0, 150]) {
+        trace.stream(7).kernel(GEMM, 0..10);
+        trace.call("cudaLaunchKernel", late + 8..late + 10).launches(GEMM, late + 10..late + 110);
+        trace.kernel(GEMM, late + 110..late + 310).kernel(GEMM, late + 310..late + 510);
+        trace.stream(9).kernel(ALL_REDUCE, late + 110..360).kernel(ALL_REDUCE, (late + 310).max(360)..560);
+        trace.kernel(ALL_REDUCE, (late + 510).max(560)..760);
+    }
+    let job = grouped(&traces.map(|mut trace| log(&trace.finish()))).jobs.remove(0);
+    let delay = job.straggler().unwrap().delay;
+    // Rank 0 waits 150, 100 and 100 ns.
+    assert_eq!((delay.total_ns, delay.host_late_ns, delay.work_ns, delay.unknown_ns), (350, 350, 0, 0));
+}
+
+#[test]
+fn what_ranks_lose_that_are_late_in_turn_is_told() {
+    let found = grouped_of_four([[100, 800, 805, 810], [800, 805, 810, 100], [805, 810, 100, 800]]);
+    // Each time the median rank waits 705 ns; all traces cover 2,100 ns.
+    assert_eq!(found.jobs[0].loss.to_median_ns, 2_100);
+    let verdict = crate::report::ranks::verdict(&found).concat();
+    assert!(verdict.contains("If no rank came after the median one, the job would gain at most 2.10 us"), "{verdict}");
+}
+
+/// In each layer another rank has 30 ns of experts, and the other one 10 ns.
+#[test]
+fn experts_that_are_uneven_in_each_layer_and_even_in_all_are_told() {
+    const EXPERTS: &str = "fused_moe_kernel";
+    let rank = |rank: u32, first: i64, second: i64| {
+        let ops: [Op; 4] = [
+            (EXPERTS, 0, first, None),
+            (ALL_REDUCE, first, 50 - first, Some(8)),
+            (EXPERTS, 50, second, None),
+            (ALL_REDUCE, 50 + second, 50 - second, Some(8)),
+        ];
+        log_of_rank(rank, 2, &ops)
+    };
+    let found = grouped(&[rank(0, 30, 10), rank(1, 10, 30)]);
+    let loss = found.jobs[0].loss;
+    assert_eq!((loss.longest_work_ns, loss.mean_work_ns, loss.to_median_ns), (60, 40, 40));
+    let verdict = crate::report::ranks::verdict(&found).concat();
+    assert!(verdict.contains("has 150 % of the mean of the ranks: together 20 ns more"), "{verdict}");
+}
+
+#[test]
+fn stages_of_a_pipeline_are_not_said_to_delay_each_other() {
+    let rank = |rank: u32, ops: &[Op]| log_of_rank(rank, 2, ops);
+    let found = grouped(&[
+        rank(0, &[(GEMM, 0, 100, None), (SEND_RECV, 100, 10, None), (SEND_RECV, 110, 90, None)]),
+        rank(1, &[(SEND_RECV, 0, 110, None), (GEMM, 110, 80, None), (SEND_RECV, 190, 10, None)]),
+    ]);
+    let verdict = crate::report::ranks::verdict(&found).concat();
+    let expected = "Compute takes on rank 0 50.0 % and rank 1 40.0 % of the time, 90.0 % together";
+    assert!(verdict.contains("by Send/Recv only") && verdict.contains(expected), "{verdict}");
+}
+
 #[test]
 fn the_imbalance_of_experts_is_shown_if_all_ranks_launch_equally_many() {
     const EXPERTS: &str = "fused_moe_kernel";
@@ -221,14 +279,18 @@ fn slow_kernels_with_equal_function_names_have_distinct_short_names() {
     assert_eq!(slow_kernel(["copy", large]).short_name, "gemm", "one kernel of this name needs no tile size");
 }
 
-/// Collectives of four ranks with these durations, each at the end of its microsecond.
 fn collectives_of_four(durations: [[i64; 4]; 3]) -> Job {
+    grouped_of_four(durations).jobs.remove(0)
+}
+
+/// Collectives of four ranks with these durations, each at the end of its microsecond.
+fn grouped_of_four(durations: [[i64; 4]; 3]) -> Ranks {
     let rank = |rank: usize| {
         let ends = durations.iter().zip(1..).map(|(durations, number)| (number * 1_000, durations[rank]));
         let ops: Vec<Op> = ends.map(|(end, duration)| (ALL_REDUCE, end - duration, duration, None)).collect();
         log_of_rank(rank as u32, 4, &ops)
     };
-    grouped(&[0, 1, 2, 3].map(rank)).jobs.remove(0)
+    grouped(&[0, 1, 2, 3].map(rank))
 }
 
 #[test]
