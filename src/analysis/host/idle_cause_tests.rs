@@ -300,18 +300,18 @@ fn gaps_of_a_few_nanoseconds_are_rounding() {
 #[cfg_attr(not(recorded_traces), ignore = "no recorded traces")]
 fn idle_times_of_shared_traces_match_an_independent_program() {
     for (file, expected) in [
-        ("sglang_qwen3_30b_b300_decode", [3_712, 2_109_487, 0, 6_624, 0, 0, 0, 0, 0, 0]),
-        ("sglang_qwen3_30b_mi300_decode", [218_445, 1_509_693, 0, 11_241, 0, 0, 0, 0, 0, 0]),
-        ("vllm_mi300_decode_full_graph", [430, 0, 0, 25_043, 0, 0, 0, 0, 0, 0]),
+        ("sglang_qwen3_30b_b300_decode", [3_712, 2_109_487, 0, 6_624, 0, 0, 0, 0, 0, 0, 0]),
+        ("sglang_qwen3_30b_mi300_decode", [218_445, 1_509_693, 0, 11_241, 0, 0, 0, 0, 0, 0, 0]),
+        ("vllm_mi300_decode_full_graph", [430, 0, 0, 25_043, 0, 0, 0, 0, 0, 0, 0]),
         // Drained and host late agree in their sum. A launch call that runs when a gap of a refill begins belongs to the
         // refill here.
-        ("hf_qwen1.5_0.5b_h100", [1_732_580, 331_904, 1_213_405, 0, 0, 727_643, 0, 0, 0, 0]),
+        ("hf_qwen1.5_0.5b_h100", [1_732_580, 331_904, 1_213_405, 0, 0, 727_643, 0, 0, 0, 0, 0]),
         // Here a copy whose call still runs when the copy starts was launched in time: 37 us of host late there. The host
         // is never ahead, so 1.88 ms after two pageable copies of 16 bytes are host late.
-        ("vllm_b200_eager_prefill", [119_262, 72_715_436, 0, 55_998, 0, 0, 0, 0, 0, 0]),
+        ("vllm_b200_eager_prefill", [119_262, 72_715_436, 0, 55_998, 0, 0, 0, 0, 0, 0, 0]),
         // There `hipMemcpyWithStream` is no blocking call, and unseen work counts as host late.
-        ("sglang_qwen3_8b_mi300_decode", [282_972, 43_647, 398_640, 0, 463_251_758, 0, 0, 0, 0, 0]),
-        ("sglang_qwen3_8b_mi300_extend", [514, 44_608, 1_197_767, 0, 493_239_121, 0, 0, 0, 0, 0]),
+        ("sglang_qwen3_8b_mi300_decode", [282_972, 43_647, 398_640, 0, 463_251_758, 0, 0, 0, 0, 0, 0]),
+        ("sglang_qwen3_8b_mi300_extend", [514, 44_608, 1_197_767, 0, 493_239_121, 0, 0, 0, 0, 0, 0]),
     ] {
         let trace = torch(&format!("{file}.trace.json.gz"));
         let context = Context::new(&trace, 30);

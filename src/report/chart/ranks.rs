@@ -105,6 +105,8 @@ mod tests {
         let waits = TimeParts { compute_ns: 30, wait_ns: 50, idle_ns: 20, ..TimeParts::default() };
         let computes = TimeParts { compute_ns: 60, hidden_ns: 10, outside_ns: 30, ..TimeParts::default() };
         let job = Job {
+            sends_only: false,
+            loss: Default::default(),
             title: "j".into(),
             world_size: None,
             window_ns: 100,
