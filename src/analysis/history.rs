@@ -6,12 +6,14 @@
 //! When several runs in succession are faster, or did other work, they are the new level; slower runs never are, so that a regression
 //! does not become the norm.
 //!
-//! A slow drift widens the band of each run and leaves none. So the median of the newest runs is also compared with the band of the
-//! first runs of the level. If it is above, the newest run is slower by drift.
+//! A slow drift widens the band of each run and leaves none. So the newest runs are also tested for a trend; if they grow, the band around
+//! the beginning of their line ([`trend`]) tells whether the newest run has left it. And the median of the newest runs is compared with
+//! the band of the first runs of the level. If it is above, the newest run is slower by drift.
 //!
 //! Thresholds are in `patterns/trend.json`.
 
 use crate::analysis::measure::percentiles::median;
+use crate::analysis::measure::trend::trend;
 use crate::json::{self, embedded, from_json};
 use band::Sample;
 use std::collections::BTreeMap;
@@ -115,6 +117,9 @@ pub enum Outcome {
     Slower,
     /// It is within the band, but the median of the newest runs is above the band of the first ones, which is the band of this point.
     Drifted,
+    /// It is within the band, but the newest runs get slower from one to the next, and it is above the noise around the beginning of the
+    /// line through them, which is the band of this point.
+    Climbed,
     /// It is below the band.
     Faster,
 }
@@ -130,6 +135,7 @@ impl Outcome {
             Self::Within => "within noise",
             Self::Slower => "slower",
             Self::Drifted => "slower by drift",
+            Self::Climbed => "slower from run to run",
             Self::Faster => "faster",
         }
     }
@@ -140,7 +146,7 @@ impl Outcome {
 
     /// Whether it is slower than the runs before it, at once or by drift.
     pub fn is_slow(self) -> bool {
-        matches!(self, Self::Slower | Self::Drifted)
+        matches!(self, Self::Slower | Self::Drifted | Self::Climbed)
     }
 }
 
@@ -191,7 +197,7 @@ impl Series {
 
     /// The number of slower runs that later runs came back from.
     pub fn came_back(&self) -> usize {
-        let slower = self.count(Outcome::Slower) + self.count(Outcome::Drifted);
+        let slower = self.points.iter().filter(|judged| judged.outcome.is_slow()).count();
         let now = self.first_slower().map_or(0, |_| self.outside().len());
         slower - now
     }
@@ -275,6 +281,9 @@ impl Level {
                 if let Some(base) = self.drift().filter(|base| run.median_ns > base.high_ns) {
                     return (Outcome::Drifted, Some(base));
                 }
+                if let Some(begin) = self.climb().filter(|begin| run.median_ns > begin.high_ns) {
+                    return (Outcome::Climbed, Some(begin));
+                }
             }
         }
         (outcome, band)
@@ -293,6 +302,19 @@ impl Level {
             self.base_start = self.runs.len() - recent.len();
         }
         (now_ns > band.high_ns as f64).then_some(band)
+    }
+
+    /// The band around the beginning of the line through the newest runs, if they grow by more than chance.
+    fn climb(&self) -> Option<Band> {
+        let runs = self.newest();
+        let times: Vec<i64> = runs.iter().map(|run| run.median_ns).collect();
+        let line = trend(&times).filter(|line| line.sigmas > THRESHOLDS.sigmas_of_steps)?;
+        let slope_ns = (line.last - line.first) / (times.len() - 1) as f64;
+        let at_begin = |(index, run): (usize, &Measured)| {
+            let grown_ns = (slope_ns * index as f64).round() as i64;
+            Measured { median_ns: run.median_ns.saturating_sub(grown_ns), ..*run }
+        };
+        band::band(&runs.iter().enumerate().map(at_begin).collect::<Vec<_>>(), None)
     }
 
     /// Enough runs in succession that are faster, or have another load, are the new level.

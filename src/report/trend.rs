@@ -86,19 +86,23 @@ fn state(series: &Series) -> String {
     let outside = series.outside();
     if let (Some(first), Some(newest)) = (outside.first(), outside.last()) {
         let word = match first.outcome {
-            Outcome::Drifted => "slower by a slow drift",
+            Outcome::Drifted | Outcome::Climbed => "slower by a slow drift",
             Outcome::Slower => "slower",
             _ => "faster",
         };
         let band = first.band.map_or_else(String::new, |band| {
             let half = duration(band.high_ns - band.middle_ns);
             let middle = duration(band.middle_ns);
-            let is_drift = outside.iter().all(|judged| judged.outcome == Outcome::Drifted);
+            let is_drift = outside.iter().all(|judged| judged.outcome != Outcome::Slower);
             let alone = if is_drift { ", although no run alone left the noise of those before it" } else { "" };
             match first.outcome {
                 Outcome::Drifted => format!(
                     ", and the median of the newest {} runs is above {middle} \u{b1} {half} of the first {} runs{alone}",
                     runs_of_drift().1,
+                    band.runs
+                ),
+                Outcome::Climbed => format!(
+                    ", above {middle} \u{b1} {half}, where a line through the {} newest runs begins{alone}",
                     band.runs
                 ),
                 _ => format!(" instead of {middle} \u{b1} {half} in the {} runs before it", band.runs),
@@ -178,8 +182,8 @@ pub fn limits(all: &[Series]) -> Vec<String> {
     let mut limits = vec![
         "Dates are those of the trace files unless the facts were written with --tag date=YYYY-MM-DD.".to_owned(),
         format!(
-            "A slow drift is found when the median of {recent} runs has left the noise of the first {base} runs; a smaller one is \
-             not found."
+            "A slow drift is found when runs get slower from one to the next beyond their noise, or when the median of {recent} \
+             runs has left the noise of the first {base} runs; a smaller one is not found."
         ),
     ];
     let mut add = |applies: bool, text: String| limits.extend(applies.then_some(text));
