@@ -53,7 +53,7 @@ impl OtherGpus {
 
     /// Whether the process of the work in this row uses several GPUs.
     pub(crate) fn has(&self, trace: &Trace, row: usize) -> bool {
-        self.work(trace, row).is_some()
+        CODE_IS_BUILT && self.work(trace, row).is_some()
     }
 
     /// How long other GPUs work in a part of a gap before the work in this row.
@@ -71,6 +71,9 @@ impl OtherGpus {
     /// Of the time from the first work of a process with several GPUs to its last one, that in which at least one of them works, and all of
     /// it. Of the process with most work.
     pub(crate) fn any_busy(&self) -> Option<(Ns, Ns)> {
+        if !CODE_IS_BUILT {
+            return None;
+        }
         let times = self.processes.values().filter_map(|work| {
             let ((first, _), (_, last)) = (work.busy.first()?, work.busy.last()?);
             Some((work.until(*last), last.since(*first)))
