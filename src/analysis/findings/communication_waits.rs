@@ -147,16 +147,19 @@ mod tests {
 
     #[test]
     fn a_stage_of_a_pipeline_waits_for_work_and_for_no_late_rank() {
-        let mut trace = TestTrace::new();
-        trace.in_us();
-        for (start, duration) in (0..).step_by(1_000).zip([50, 50, 50, 50, 50, 650]) {
-            trace.kernel("gemm", start..start + 1_000 - duration);
-            trace.kernel("ncclDevKernel_SendRecv", start + 1_000 - duration..start + 1_000);
-        }
+        let stage = || {
+            let mut trace = TestTrace::new();
+            trace.in_us();
+            for (start, duration) in (0..).step_by(1_000).zip([50, 50, 50, 50, 50, 650]) {
+                trace.kernel("gemm", start..start + 1_000 - duration);
+                trace.kernel("ncclDevKernel_SendRecv", start + 1_000 - duration..start + 1_000);
+            }
+            trace
+        };
         for id in ["communication-waits", "exposed-communication"] {
-            assert!(finding(&mut trace, id).is_none(), "{id}");
+            assert!(finding(&mut stage(), id).is_none(), "{id}");
         }
-        let run = crate::analysis::testing::analyze(&trace.finish());
+        let run = crate::analysis::testing::analyze(&stage().finish());
         assert!(run.verdict.text.contains("Send/Recv runs alone for 15.0 % of the time"), "{}", run.verdict.text);
     }
 
