@@ -107,15 +107,13 @@ fn mark_lost_launches(profiles: &mut [Profile], trace: &Trace, steps: &[HostStep
     let mut starts: Vec<((ProcessId, Ns), usize)> =
         profiles.iter().enumerate().filter_map(|(index, profile)| Some((start(profile)?, index))).collect();
     starts.sort_unstable();
-    for of_process in starts.chunk_by(|(a, _), (b, _)| a.0 == b.0) {
-        let process = of_process.first().map_or(ProcessId(0), |((process, _), _)| *process);
-        let lost = trace.unrecorded_work.launches.times(trace, process);
-        let ends = of_process.iter().skip(1).map(|((_, next), _)| *next).chain([Ns(i64::MAX)]);
-        for (((_, start), index), end) in of_process.iter().zip(ends) {
-            let next = lost.partition_point(|(_, until)| until <= start);
-            let is_hit = lost.get(next).is_some_and(|(from, _)| *from < end);
-            profiles.get_mut(*index).into_iter().for_each(|profile| profile.may_lack_ops |= is_hit);
-        }
+    let lost = trace.unrecorded_work.launches.times(trace);
+    // The last step of a process ends before the first time of the next process.
+    let ends = starts.iter().skip(1).map(|(next, _)| *next).chain([(ProcessId(u32::MAX), Ns(i64::MAX))]);
+    for (((process, start), index), end) in starts.iter().zip(ends) {
+        let next = lost.partition_point(|(of, (_, until))| (*of, *until) <= (*process, *start));
+        let is_hit = lost.get(next).is_some_and(|(of, (from, _))| of == process && (*of, *from) < end);
+        profiles.get_mut(*index).into_iter().for_each(|profile| profile.may_lack_ops |= is_hit);
     }
 }
 

@@ -262,11 +262,13 @@ fn recorded_steps(context: &Context, replay: &Replay) -> Vec<bool> {
         before.checked_sub(1).and_then(|last| ends.get(last)).is_none_or(|last| *last <= start)
     };
     let steps = &replay.steady.steps;
-    let lost = context.trace.unrecorded_work.launches.times(context.trace, replay.process);
+    let lost = context.trace.unrecorded_work.launches.times(context.trace).into_iter();
+    let lost: Vec<(Ns, Ns)> = lost.filter(|(process, _)| *process == replay.process).map(|(_, time)| time).collect();
     let launches_all = |index: usize, step: &WindowStep| {
         let next = steps.get(index + 1).map_or(step.end, |next| next.host_start);
         let after = lost.partition_point(|(_, until)| *until <= step.host_start);
-        lost.get(after).is_none_or(|(from, _)| *from >= next)
+        // The steps of an engine are mostly graphs, whose loss is seen as a gap.
+        step.stage.is_named() || lost.get(after).is_none_or(|(from, _)| *from >= next)
     };
     let is_recorded = |(index, step): (usize, &WindowStep)| is_whole(step.start, step.end) && launches_all(index, step);
     let recorded: Vec<bool> = steps.iter().enumerate().map(is_recorded).collect();

@@ -190,17 +190,18 @@ impl LostLaunches {
         lost.map(|lost| (lost.start, u64::from(lost.kernels)))
     }
 
-    /// When a process lost launches: each time from the first of some in a row to the next launch with an op. Sorted and apart.
-    pub fn times(&self, trace: &Trace, process: ProcessId) -> Vec<(Ns, Ns)> {
+    /// When each process lost launches: each time from the first of some in a row to the next launch with an op. Sorted by process and
+    /// start; the times of a process do not overlap.
+    pub fn times(&self, trace: &Trace) -> Vec<(ProcessId, (Ns, Ns))> {
         let time = |lost: &LostBefore| {
-            let op = trace.gpu_ops.get(lost.row as usize).filter(|op| op.process == process);
-            let call = op.and_then(|_| trace.gpu_ops.launch(lost.row as usize))?;
-            Some((lost.start, trace.calls.get(call.0 as usize)?.start))
+            let op = trace.gpu_ops.get(lost.row as usize)?;
+            let call = trace.gpu_ops.launch(lost.row as usize)?;
+            Some((op.process, (lost.start, trace.calls.get(call.0 as usize)?.start)))
         };
-        let mut times: Vec<(Ns, Ns)> = self.next_ops.iter().filter_map(time).collect();
+        let mut times: Vec<(ProcessId, (Ns, Ns))> = self.next_ops.iter().filter_map(time).collect();
         times.sort_unstable();
-        times.dedup_by(|later, earlier| {
-            let overlaps = later.0 <= earlier.1;
+        times.dedup_by(|(process, later), (of, earlier)| {
+            let overlaps = process == of && later.0 <= earlier.1;
             earlier.1 = if overlaps { earlier.1.max(later.1) } else { earlier.1 };
             overlaps
         });
