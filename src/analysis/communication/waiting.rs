@@ -69,6 +69,12 @@ impl CallWait {
         self.duration.since(self.waiting)
     }
 
+    /// A lower bound of the transfer: its bytes over the fastest link. Zero if the size or the number of ranks is unknown.
+    pub(crate) fn least_transfer(&self, rules: &WaitingRules) -> Ns {
+        let bus_bytes = self.slow_transfer.map_or(0.0, |_| self.bus_bytes);
+        Ns((bus_bytes / rules.max_link_gb_per_s) as i64)
+    }
+
     fn wait(&mut self, transfer: Ns, reason: Reason) {
         let waiting = self.duration.since(transfer);
         if waiting > self.waiting {

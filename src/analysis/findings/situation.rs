@@ -376,6 +376,7 @@ impl<'a> Situation<'a> {
             measured: Ms(step.measured_ms),
             without: step.without_ms.map(Ms),
             alone: step.alone_ms.map(Ms),
+            if_no_waits: step.if_no_waits_ms.map(Ms),
         })
     }
 

@@ -2,7 +2,9 @@
 //!
 //! A saving has two ends. *High*: what has no known cause moves with what is before it. *Low*: a long delay without a known cause ends
 //! at its measured time at the earliest, and waits count that nothing contradicts, also those for an event that is only guessed. *Only this rank*: in addition no collective ends
-//! earlier than measured, because the other ranks do not get faster. Savings must not be added: what overlaps is replayed together.
+//! earlier than measured, because the other ranks do not get faster. *If no waits*: high, and collectives take only their transfer, because
+//! the other ranks may get faster still. The low and high savings keep the waits for other ranks: those arrive as much earlier. Without
+//! communication, only the transfer is saved for certain; without GPU work, the waits for that of other ranks may end too. Savings must not be added: what overlaps is replayed together.
 //!
 //! A replay costs one pass over the edges, and a change three of them.
 
@@ -52,7 +54,7 @@ pub(super) enum Change {
     Fused,
     /// Runs of launches in the steps of a stage become one launch of a graph.
     GraphsOf(Stage),
-    /// Kernels, copies and memory sets take no time; communication keeps its time.
+    /// Kernels, copies and memory sets take no time; communication keeps its time, or at most only that of its transfer.
     WithoutGpuWork,
     /// Communication takes no time.
     WithoutCommunication,
@@ -69,9 +71,11 @@ pub(super) enum Change {
 }
 
 impl Change {
-    /// Whether a careful saving differs, because a graph may also shorten the turnaround.
-    fn makes_graphs(&self) -> bool {
-        matches!(self, Self::OneGraphLaunch | Self::GraphsOf(_))
+    /// Whether the weights of a careful saving differ: a graph may also shorten the turnaround, and the time in collectives may be waiting,
+    /// of which it depends on the other ranks what is saved.
+    fn has_careful_weights(&self) -> bool {
+        let depends_on_ranks = matches!(self, Self::WithoutGpuWork | Self::WithoutCommunication);
+        depends_on_ranks || matches!(self, Self::OneGraphLaunch | Self::GraphsOf(_))
     }
 
     /// Whether it saves anything for certain. Nobody knows which kernels can be fused.

@@ -49,6 +49,9 @@ pub(crate) struct Saving {
     pub(crate) step_ms: [f64; 2],
     /// The same if the other ranks keep it and collectives wait for them; `None` without collectives.
     pub(crate) alone_step_ms: Option<f64>,
+    /// The shortest that the median step may be if the other ranks arrive earlier too: it waits for none of them. `None` without
+    /// collectives.
+    pub(crate) step_if_no_waits_ms: Option<f64>,
     /// In all steps, at least, if the other ranks keep it.
     alone_ms: Option<f64>,
 }
@@ -68,6 +71,8 @@ pub(crate) struct MedianStep {
     pub(crate) without_ms: [f64; 2],
     /// If the other ranks keep the cause; `None` if they do not matter.
     pub(crate) alone_ms: Option<f64>,
+    /// Without waits for other ranks; `None` if they do not matter.
+    pub(crate) if_no_waits_ms: Option<f64>,
 }
 
 /// The kinds of parts that a sentence tells apart.
@@ -75,6 +80,8 @@ pub(crate) struct MedianStep {
 pub(crate) enum PathGroup {
     GpuWork,
     Communication,
+    /// Collectives that are known to wait for other ranks.
+    RankWaits,
     /// Code and calls of the host.
     Host,
     /// Code of the host that waits for another thread or process.
@@ -90,9 +97,10 @@ pub(crate) enum PathGroup {
 }
 
 impl PathGroup {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::GpuWork,
         Self::Communication,
+        Self::RankWaits,
         Self::Host,
         Self::Waiting,
         Self::Profiler,
@@ -105,6 +113,7 @@ impl PathGroup {
         match kind {
             PathKind::Kernel | PathKind::Copy | PathKind::Set | PathKind::WholeGraph => Self::GpuWork,
             PathKind::Communication => Self::Communication,
+            PathKind::RankWait => Self::RankWaits,
             PathKind::HostCode | PathKind::Call | PathKind::FirstUse | PathKind::BeforeFirstOp => Self::Host,
             PathKind::Waiting => Self::Waiting,
             PathKind::Profiler => Self::Profiler,
@@ -121,6 +130,7 @@ impl PathGroup {
         match self {
             Self::GpuWork => "GPU work",
             Self::Communication => "communication",
+            Self::RankWaits => "waits for other ranks",
             Self::Host => "host",
             Self::Waiting => "waits of the host",
             Self::Profiler => "pauses of the profiler",
@@ -190,8 +200,15 @@ impl Costs {
     /// What the cause with this id costs; nothing if it has no row.
     pub(crate) fn saving(&self, id: &CauseId) -> Saving {
         let step_ms = [self.step_ms; 2];
-        let mut saving =
-            Saving { id: id.clone(), low_ms: 0.0, high_ms: 0.0, step_ms, alone_step_ms: None, alone_ms: None };
+        let mut saving = Saving {
+            id: id.clone(),
+            low_ms: 0.0,
+            high_ms: 0.0,
+            step_ms,
+            alone_step_ms: None,
+            step_if_no_waits_ms: None,
+            alone_ms: None,
+        };
         for row in self.rows.iter().filter(|row| row.id == *id) {
             let [low_ms, high_ms] = shares_of(row).map(|share| share * self.stage_ms(row.stage));
             saving.high_ms += high_ms;
@@ -201,6 +218,7 @@ impl Costs {
             if row.stage == self.main {
                 let without = |saved: Ms| (self.step_ms - saved.0).max(0.0);
                 saving.step_ms = [row.median_saves_high_ms, row.median_saves_low_ms].map(without);
+                saving.step_if_no_waits_ms = row.median_saves_if_no_waits_ms.map(without);
                 saving.alone_step_ms =
                     row.only_this_rank_ms.map(|alone| without(Ms(part_alone(row, alone) * row.median_saves_low_ms.0)));
             }
@@ -217,6 +235,7 @@ impl Costs {
             measured_ms: scale * self.step_ms,
             without_ms: saving.step_ms.map(|ms| scale * ms),
             alone_ms: saving.alone_step_ms.filter(|_| self.differs_alone(saving)).map(|ms| scale * ms),
+            if_no_waits_ms: saving.step_if_no_waits_ms.filter(|_| self.differs_alone(saving)).map(|ms| scale * ms),
         }
     }
 
@@ -230,6 +249,15 @@ impl Costs {
         let saving = self.saving(&cause.into());
         let alone_ms = saving.alone_step_ms.filter(|_| self.differs_alone(&saving))?;
         Some(1.0 - alone_ms / self.step_ms)
+    }
+
+    /// The part of the main step that is saved, if the other ranks arrive at least as much earlier: at least and at most. At most without any
+    /// wait for them.
+    pub(crate) fn share_saved_on_all_ranks(&self, cause: Cause) -> [f64; 2] {
+        let saving = self.saving(&cause.into());
+        let [least, most] = self.share_saved(cause);
+        let of_no_waits = saving.step_if_no_waits_ms.filter(|_| self.step_ms > 0.0);
+        [least, of_no_waits.map_or(most, |ms| most.max(1.0 - ms / self.step_ms))]
     }
 
     /// The row of this cause that saves most at most.

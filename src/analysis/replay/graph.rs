@@ -16,6 +16,7 @@ use super::ids::{Call, Column, Edge, Id, Node, Op};
 use super::queue::{QueueEdge, Queues};
 use super::recorded::Recorded;
 use super::streams::Follows;
+use super::transfers::Transfers;
 use super::unrecorded::Unrecorded;
 use super::usual::Usual;
 use crate::trace::Ns;
@@ -115,9 +116,10 @@ pub(super) struct Parts<'a> {
     pub(super) handoffs: &'a HashMap<Call, Handoff>,
     pub(super) gap_code: &'a GapCode<'a>,
     pub(super) unrecorded: &'a Unrecorded,
-    /// The first moment.
+    pub(super) transfers: &'a Transfers,
     /// Ranks exchange data by Send/Recv only.
     pub(super) sends_only: bool,
+    /// The first moment.
     pub(super) beginning: Ns,
 }
 

@@ -44,6 +44,7 @@ mod steady;
 mod streams;
 #[cfg(test)]
 mod tests;
+mod transfers;
 mod unfused;
 mod unrecorded;
 #[cfg(test)]
@@ -67,6 +68,7 @@ use queue::Queues;
 use recorded::Recorded;
 use start_up::FirstUses;
 use steady::{HostStep, Steady};
+use transfers::Transfers;
 use unfused::Unfused;
 use unrecorded::Unrecorded;
 use usual::Usual;
@@ -143,6 +145,7 @@ fn with_replay<R>(context: &Context, read: impl FnOnce(&Replay) -> R) -> Result<
         beginning,
     };
     let unrecorded = Unrecorded::of(&gap_code, range_names(context));
+    let transfers = Transfers::of(context, &recorded);
     let parts = Parts {
         recorded: &recorded,
         usual: &usual,
@@ -153,6 +156,7 @@ fn with_replay<R>(context: &Context, read: impl FnOnce(&Replay) -> R) -> Result<
         handoffs: &handoffs,
         gap_code: &gap_code,
         unrecorded: &unrecorded,
+        transfers: &transfers,
         sends_only: context.collectives().is_some_and(Collectives::sends_only),
         beginning,
     };

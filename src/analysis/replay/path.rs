@@ -21,6 +21,8 @@ pub(super) enum PathPart {
     Kernel(NameId),
     /// A kernel that communicates.
     Communication(NameId),
+    /// The part of such a kernel in which it is known to wait for other ranks.
+    RankWait(NameId),
     Copy(NameId),
     Set(NameId),
     /// A graph that was traced as a whole.
@@ -195,7 +197,13 @@ impl Walk<'_> {
     fn parts_of(&self, node: Node, edge: Edge, time: Ns, add: &mut dyn FnMut(PathPart, Ns)) {
         let kind = self.graph.edges.at(edge).kind;
         match (kind, self.graph.moment(node)) {
-            (EdgeKind::Op, Moment::OpEnd(op)) => add(self.op(op), time),
+            (EdgeKind::Op, Moment::OpEnd(op)) => {
+                let wait = self.parts.transfers.wait(self.parts.recorded, op).min(time.max(Ns::ZERO));
+                if wait > Ns::ZERO {
+                    add(PathPart::RankWait(self.parts.recorded.op(op).name), wait);
+                }
+                add(self.op(op), time.since(wait));
+            }
             (EdgeKind::Host | EdgeKind::Handoff, Moment::CallStart(call)) => {
                 let wait = self.parts.unrecorded.before(call).filter(|wait| !wait.is_known);
                 let mut maybe = wait.map_or(Ns::ZERO, |wait| wait.likely);

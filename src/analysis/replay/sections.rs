@@ -58,6 +58,8 @@ section! {
         /// What the median of the steps is shorter. Of the median, not of the mean: of uneven steps, a few may save most.
         median_saves_low_ms: Ms = "The median step saves at least",
         median_saves_high_ms: Ms = "The median step saves at most",
+        /// The same without any wait for other ranks, which may arrive earlier too; `None` without communication.
+        median_saves_if_no_waits_ms: Option<Ms> = "The same, if no other rank is waited for",
         share_high_pct: Pct = "Of the step",
         basis: String = "Rests on",
         confidence: Confidence,
@@ -101,6 +103,7 @@ words! { PathPlace: Gpu = "GPU", Host = "host", Between = "between host and GPU"
 pub(crate) enum PathKind {
     Kernel,
     Communication,
+    RankWait,
     Copy,
     Set,
     WholeGraph,
@@ -125,6 +128,7 @@ words! {
     PathKind:
     Kernel = "kernel",
     Communication = "communication",
+    RankWait = "wait for other ranks",
     Copy = "copy",
     Set = "memory set",
     WholeGraph = "whole graph",
@@ -161,6 +165,8 @@ const MAX_UNDECIDED: f64 = 0.2;
 const MIN_LINKED: f64 = 0.5;
 /// Code with a smaller part of the path can save no more than that, and is not tried.
 const MIN_PART: f64 = 0.001;
+/// A saving of which a larger part of the time is open is not of high confidence.
+const MAX_INEXACT: f64 = 0.05;
 /// The maximum number of rows of a stage.
 const MAX_ROWS: usize = 60;
 
@@ -386,6 +392,7 @@ impl Show<'_> {
         let (place, kind, name) = match part {
             PathPart::Kernel(name) => (PathPlace::Gpu, PathKind::Kernel, op(name)),
             PathPart::Communication(name) => (PathPlace::Gpu, PathKind::Communication, op(name)),
+            PathPart::RankWait(name) => (PathPlace::Gpu, PathKind::RankWait, op(name)),
             PathPart::Copy(name) => (PathPlace::Gpu, PathKind::Copy, op(name)),
             PathPart::Set(name) => (PathPlace::Gpu, PathKind::Set, op(name)),
             PathPart::WholeGraph => (PathPlace::Gpu, PathKind::WholeGraph, String::new()),
@@ -474,6 +481,7 @@ impl Show<'_> {
         let mut answer = WhatIf::answer(SOURCE)
             .limit("Savings overlap and must not be added. The lower figure keeps long delays without a known cause where they were; the higher one moves them.")
             .limit("Figures of one step leave out the first step of the window, if its stage has others: the host time before it is not in the window.")
+            .limit("Waits for other ranks stay in low and high savings, as if the others arrived as much earlier. Without communication, only the transfer is certain.")
             .limit("Times of kernels are those of the trace: sharing of memory bandwidth, clocks and other shapes are not predicted.");
         for id in unknown {
             answer = answer.limit(sentences::nothing_to_change(&id.to_string()));
@@ -517,14 +525,7 @@ impl Show<'_> {
         let low = sum(&saving.low).min(high);
         let high_counted = sum_of_counted(&saving.high);
         let low_counted = sum_of_counted(&saving.low).min(high_counted);
-        let is_exact = high.since(low).0 as f64 <= 0.05 * measured.0 as f64;
-        let confidence = match self.abstains() {
-            Some(_) => Confidence::Low,
-            None if is_exact && self.has_lost_records() => Confidence::Medium,
-            None if is_exact => Confidence::High,
-            None if self.changes.has_open_events => Confidence::Low,
-            None => Confidence::Medium,
-        };
+        let is_exact = high.since(low).0 as f64 <= MAX_INEXACT * measured.0 as f64;
         let median_step = median_of_steps(lengths.iter().map(|(_, length)| *length));
         let median_saves = |savings: &[Ns]| {
             let left =
@@ -532,6 +533,18 @@ impl Show<'_> {
             median_step.since(median_of_steps(left)).max(Ns::ZERO).min(median_step)
         };
         let median_high = median_saves(&saving.high);
+        let median_if_no_waits =
+            saving.if_no_waits.as_ref().map(|if_no_waits| median_saves(if_no_waits).max(median_high));
+        // How much the other ranks decide, in the median step.
+        let depends_on_ranks = median_if_no_waits
+            .is_some_and(|if_no_waits| if_no_waits.since(median_high).0 as f64 > MAX_INEXACT * median_step.0 as f64);
+        let confidence = match self.abstains() {
+            Some(_) => Confidence::Low,
+            None if is_exact && (self.has_lost_records() || depends_on_ranks) => Confidence::Medium,
+            None if is_exact => Confidence::High,
+            None if self.changes.has_open_events => Confidence::Low,
+            None => Confidence::Medium,
+        };
         WhatIfRow {
             id: words.id(),
             stage,
@@ -546,6 +559,7 @@ impl Show<'_> {
             median_step_ms: median_step.into(),
             median_saves_low_ms: median_saves(&saving.low).min(median_high).into(),
             median_saves_high_ms: median_high.into(),
+            median_saves_if_no_waits_ms: median_if_no_waits.map(Ms::from),
             share_high_pct: Pct::of(high_counted, counted),
             basis: words.basis.into_owned(),
             confidence,

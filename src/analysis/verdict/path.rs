@@ -70,12 +70,14 @@ fn bound_of_path(subject: &Subject, costs: &Costs, bound: Bound) -> Option<words
     match bound {
         Bound::Host if is_inflated(subject.run) => Some(words::BoundOfPath::InflatedHost(shorter(costs, Cause::Host))),
         Bound::Host => Some(match costs.share_saved_alone(Cause::Host) {
-            Some(alone) => words::BoundOfPath::HostOfOneRank(shorter(costs, Cause::Host), Fraction(alone)),
+            Some(alone) => words::BoundOfPath::HostOfOneRank(of_all_ranks(costs, Cause::Host), Fraction(alone)),
             None => words::BoundOfPath::Host(shorter(costs, Cause::Host)),
         }),
         Bound::Communication => {
             let shorter = shorter(costs, Cause::Communication);
-            Some(match has_waits(subject.run) {
+            // One rank alone does not show what is a transfer.
+            let may_wait = has_waits(subject.run) || matches!(shorter.median, words::Range::Between(..));
+            Some(match may_wait {
                 true => words::BoundOfPath::WaitingCommunication(shorter),
                 false => words::BoundOfPath::Communication(shorter),
             })
@@ -91,7 +93,24 @@ fn first_uses(costs: &Costs) -> Option<words::FirstUses> {
 
 fn parts(costs: &Costs) -> Vec<(&'static str, Fraction)> {
     let groups = costs.groups().into_iter().filter(|(_, share)| *share >= MIN_PART).take(MAX_PARTS);
-    groups.map(|(group, share)| (group.words(), Fraction(share))).collect()
+    let mut parts: Vec<_> = groups.map(|(group, share)| (group, Fraction(share))).collect();
+    let leads = parts.first().is_some_and(|(group, _)| *group == PathGroup::Communication);
+    let words = |group: PathGroup| match group {
+        PathGroup::Communication if leads && is_open(costs) => words::COMMUNICATION_OR_WAITS,
+        other => other.words(),
+    };
+    parts.drain(..).map(|(group, share)| (words(group), share)).collect()
+}
+
+/// Whether the file leaves open how much of communication waits for other ranks: a notable part is no transfer for certain.
+fn is_open(costs: &Costs) -> bool {
+    let [least, most] = costs.share_saved(Cause::Communication);
+    most == 0.0 || most - least >= MIN_PART
+}
+
+/// What is saved without a cause on all ranks, if the others arrive at least as much earlier.
+fn of_all_ranks(costs: &Costs, cause: Cause) -> words::Shorter {
+    words::Shorter { median: range(costs.share_saved_on_all_ranks(cause)), ..shorter(costs, cause) }
 }
 
 /// Whether the host has most of the path. It can be on the path all the time, with the GPU right behind it.

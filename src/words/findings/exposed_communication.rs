@@ -2,7 +2,7 @@
 
 use super::{Amount, Framework};
 use crate::trace::Ms;
-use crate::words::{or_nothing, time};
+use crate::words::{capitalize, or_nothing, time};
 
 pub(crate) const TITLE: &str = "communication without compute";
 
@@ -20,34 +20,35 @@ pub(crate) fn action(framework: Framework, knows_waiting: bool, gathers: bool) -
     let first = if knows_waiting {
         ""
     } else {
-        "First compare the traces of all ranks with `gpuprism ranks`: waiting for another rank is not transfer. "
+        "First compare the traces of all ranks with `gpuprism ranks`: it names the rank that arrives last, and no faster transfer shortens the \
+         wait for it. If the rest is worth it, "
     };
     let rest = match framework {
         Framework::SgLang => {
-            "Fuse the all-reduce with the norm (`--enable-flashinfer-allreduce-fusion`). With expert parallelism \
+            "fuse the all-reduce with the norm (`--enable-flashinfer-allreduce-fusion`). With expert parallelism \
              (`--moe-a2a-backend` other than none), overlap two batches (`--enable-two-batch-overlap`)."
         }
         Framework::Vllm => {
-            "Fuse the all-reduce with the norm (`fuse_allreduce_rms` in `pass_config` of `--compilation-config`). \
+            "fuse the all-reduce with the norm (`fuse_allreduce_rms` in `pass_config` of `--compilation-config`). \
              With data and expert parallelism over DeepEP, overlap two batches (`--enable-dbo`)."
         }
         Framework::TensorRtLlm => {
-            "Choose the algorithm for the message size (`allreduce_strategy`), or overlap it with compute."
+            "choose the algorithm for the message size (`allreduce_strategy`), or overlap it with compute."
         }
-        Framework::OtherEngine => "Overlap it with compute of another batch, or use a fused collective.",
+        Framework::OtherEngine => "overlap it with compute of another batch, or use a fused collective.",
         Framework::Xla => {
-            "Let XLA schedule collectives ahead of their use (on GPUs `--xla_gpu_enable_latency_hiding_scheduler=true` in \
+            "let XLA schedule collectives ahead of their use (on GPUs `--xla_gpu_enable_latency_hiding_scheduler=true` in \
              `XLA_FLAGS`), or shard the arrays so that fewer are needed."
         }
         Framework::Transformers | Framework::Training | Framework::Torch if gathers => {
-            "All-gathers take most of the time of communication, as of sharded parameters: fetch those of the next layer while this one \
-             computes (FSDP: `forward_prefetch`, `backward_prefetch`, in FSDP2 `set_modules_to_forward_prefetch`), or shard over fewer \
-             GPUs, for example within a node."
+            "fetch sharded parameters of the next layer while this one computes (FSDP: `forward_prefetch`, `backward_prefetch`, in FSDP2 \
+             `set_modules_to_forward_prefetch`), or shard over fewer GPUs, for example within a node: all-gathers take most of the time of \
+             communication."
         }
         Framework::Transformers | Framework::Training | Framework::Torch | Framework::Program => {
-            "Start the collectives earlier on a stream of their own, so that they overlap compute: for gradients, tune the \
+            "start the collectives earlier on a stream of their own, so that they overlap compute: for gradients, tune the \
              bucket size (`bucket_cap_mb` of DistributedDataParallel)."
         }
     };
-    format!("{first}{rest}")
+    if knows_waiting { capitalize(rest.to_owned()) } else { format!("{first}{rest}") }
 }

@@ -191,24 +191,36 @@ pub(crate) struct Replayed {
     pub(crate) without: [Ms; 2],
     /// At most, if only this rank changes, where the other ranks matter: as if another rank arrived as late as this one.
     pub(crate) alone: Option<Ms>,
+    /// The least, without any wait for other ranks; `None` where they do not matter.
+    pub(crate) if_no_waits: Option<Ms>,
 }
 
 /// `. Replayed: without it a step takes 17.6 to 17.8 ms instead of 18.9 ms`; empty if the replay changes nothing that is seen.
 pub(crate) fn replayed(replayed: Replayed) -> String {
     let what = if replayed.is_step { "a step takes" } else { "the replayed time is" };
-    let [least, most] = replayed.without.map(time);
-    let measured = time(replayed.measured);
+    let [least, most] = replayed.without;
+    let least = replayed.if_no_waits.map_or(least.0, |if_no_waits| if_no_waits.0.min(least.0));
+    let [least, most, measured] = [Ms(least), most, replayed.measured].map(time);
     if least == measured && most == measured {
         return String::new();
     }
-    let range = if least == most { least } else { format!("{least} to {most}") };
+    let range = match least == most {
+        true => least,
+        // Nothing is saved for certain.
+        false if most == measured => format!("at least {least}"),
+        false => format!("{least} to {most}"),
+    };
     match replayed.alone.map(time) {
+        Some(_) if most == measured => {
+            format!(". Replayed: without it on all ranks {what} {range} instead of {measured}")
+        }
         Some(alone) if alone == measured => format!(
-            ". Replayed: without it on all ranks {what} {range} instead of {measured}; what this rank alone saves depends on when the \
-             others arrive, which `gpuprism ranks` compares"
+            ". Replayed: without it on all ranks, if the others arrive at least as much earlier, {what} {range} instead of {measured}; \
+             when they arrive, and what this rank alone saves, `gpuprism ranks` shows"
         ),
         Some(alone) => format!(
-            ". Replayed: without it on all ranks {what} {range} instead of {measured}; without it on this rank alone at most {alone}"
+            ". Replayed: without it on all ranks, if the others arrive at least as much earlier, {what} {range} instead of {measured}; \
+             without it on this rank alone at most {alone}"
         ),
         None => format!(". Replayed: without it {what} {range} instead of {measured}"),
     }

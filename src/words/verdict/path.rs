@@ -68,6 +68,9 @@ impl Range {
     }
 }
 
+/// Communication of which the file does not show how much waits.
+pub(crate) const COMMUNICATION_OR_WAITS: &str = "communication or waits for other ranks";
+
 /// What takes no time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Without {
@@ -132,7 +135,7 @@ fn bound_by(bound: BoundOfPath, path: Path) -> String {
             shorter.words()
         ),
         BoundOfPath::HostOfOneRank(shorter, alone) => format!(
-            "bound by the host: without it {what} is {} if the other ranks change too{}: ",
+            "bound by the host: without it {what} is {} if the other ranks arrive at least as much earlier{}: ",
             shorter.words(),
             of_this_rank_alone(alone)
         ),

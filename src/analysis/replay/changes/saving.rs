@@ -3,7 +3,7 @@
 //! Each saving takes one replay for each of its ends, and again for what the trace leaves open. The pauses of the profiler are replayed once.
 
 use super::{Change, Changes, Gaps};
-use crate::analysis::replay::graph::REMOVED;
+use crate::analysis::replay::graph::{EdgeKind, REMOVED};
 use crate::analysis::replay::ids::{Column, Id, Node};
 use crate::trace::Ns;
 
@@ -14,6 +14,8 @@ pub(in crate::analysis::replay) struct Saving {
     pub(in crate::analysis::replay) high: Vec<Ns>,
     /// `None` without communication.
     pub(in crate::analysis::replay) only_this_rank: Option<Vec<Ns>>,
+    /// At most, if collectives wait for no other rank. `None` without communication.
+    pub(in crate::analysis::replay) if_no_waits: Option<Vec<Ns>>,
 }
 
 impl Saving {
@@ -22,10 +24,13 @@ impl Saving {
         let beyond =
             |own: Vec<Ns>, other: &[Ns]| own.into_iter().zip(other).map(|(own, other)| own.since(*other)).collect();
         let only_this_rank = self.only_this_rank.zip(other.only_this_rank.as_ref());
+        // The waits are there without the other change too.
+        let if_no_waits = self.if_no_waits.map(|own| beyond(own, &other.high));
         Self {
             low: beyond(self.low, &other.low),
             high: beyond(self.high, &other.high),
             only_this_rank: only_this_rank.map(|(own, other)| beyond(own, other)),
+            if_no_waits,
         }
     }
 
@@ -36,10 +41,12 @@ impl Saving {
             own.into_iter().zip(other).map(|(own, other)| pick(own, end(own, *other))).collect::<Vec<_>>()
         };
         let only_this_rank = self.only_this_rank.zip(other.only_this_rank.as_ref());
+        let if_no_waits = self.if_no_waits.zip(other.if_no_waits.as_ref());
         Self {
             low: between(self.low, &other.low, Ns::min),
             high: between(self.high, &other.high, Ns::max),
             only_this_rank: only_this_rank.map(|(own, other)| between(own, other, Ns::min)),
+            if_no_waits: if_no_waits.map(|(own, other)| between(own, other, Ns::max)),
         }
     }
 }
@@ -95,8 +102,10 @@ impl Changes<'_> {
     pub(in crate::analysis::replay) fn saving_if(&self, changes: &[Change], gaps: Gaps) -> Saving {
         let weights = self.weights(changes, false, gaps);
         let high = self.saved(&self.all_moved(&weights));
+        let if_no_waits =
+            self.pinned_ranks.as_ref().map(|_| self.saved(&self.all_moved(&self.without_rank_waits(&weights))));
         let certain: Vec<Change> = changes.iter().filter(|change| change.is_certain()).cloned().collect();
-        let careful = match certain.len() < changes.len() || certain.iter().any(Change::makes_graphs) {
+        let careful = match certain.len() < changes.len() || certain.iter().any(Change::has_careful_weights) {
             true => self.weights(&certain, true, gaps),
             false => weights,
         };
@@ -107,7 +116,7 @@ impl Changes<'_> {
             let alone = self.saved(&self.graph.replay(&careful, self.steady.start, Some(pinned)));
             alone.into_iter().zip(&low).map(|(alone, low)| alone.min(*low)).collect()
         });
-        Saving { low, high, only_this_rank }
+        Saving { low, high, only_this_rank, if_no_waits }
     }
 
     /// The times of all nodes after these changes, where each node moves with what is before it: the run that saves most. The host works
@@ -125,6 +134,19 @@ impl Changes<'_> {
         let mut weights = weights.to_vec();
         for edge in &self.possible {
             weights.get_mut(edge.index()).into_iter().for_each(|weight| *weight = REMOVED);
+        }
+        weights
+    }
+
+    /// Weights in which collectives take only the time that is known to be a transfer: they wait for no other rank.
+    fn without_rank_waits(&self, weights: &[Ns]) -> Vec<Ns> {
+        let mut weights = weights.to_vec();
+        for (op, row) in self.parts.recorded.ops.iter().filter(|(_, op)| op.communicates()) {
+            let least = self.parts.transfers.at(&row).least;
+            for (edge, _) in self.graph.edges_to(self.graph.end_of_op(op)).filter(|(_, edge)| edge.kind == EdgeKind::Op)
+            {
+                weights.get_mut(edge.index()).into_iter().for_each(|weight| *weight = least.min(*weight));
+            }
         }
         weights
     }

@@ -61,7 +61,7 @@ impl Changes<'_> {
                 Moment::CallStart(call) => self.host_code(change, call, now),
                 Moment::CallEnd(call) => self.call(change, call, now),
                 Moment::OpStart(op) => self.delay(change, op, now, unexplained, is_low),
-                Moment::OpEnd(op) => self.op(change, op, now),
+                Moment::OpEnd(op) => self.op(change, op, now, is_low),
                 Moment::Beginning => None,
             };
             if let Some(weight) = weight {
@@ -191,10 +191,14 @@ impl Changes<'_> {
         }
     }
 
-    fn op(&self, change: &Change, id: Op, edge: EdgeRow) -> Option<Ns> {
+    fn op(&self, change: &Change, id: Op, edge: EdgeRow, is_low: bool) -> Option<Ns> {
         let op = self.parts.recorded.op(id);
+        let least_transfer = || self.parts.transfers.at(&op).least.min(edge.weight);
         match change {
+            // The rest may be a wait for other ranks.
+            Change::WithoutCommunication if op.communicates() && is_low => Some(edge.weight.since(least_transfer())),
             Change::WithoutCommunication if op.communicates() => Some(Ns::ZERO),
+            Change::WithoutGpuWork if op.communicates() && !is_low => Some(least_transfer()),
             Change::WithoutGpuWork if !op.communicates() => Some(Ns::ZERO),
             Change::Faster(remains) if op.class == Some(Class::Compute) || op.communicates() => {
                 let remains = remains.get(op.name.0 as usize).copied().filter(|remains| *remains != 1.0)?;
