@@ -4,14 +4,14 @@
 //!
 //! A sentence is left out if its section has no rows or if the section only guesses.
 
-use super::host::blamed_code::Place;
 use super::host::idle::{GpuIdle, GpuIdleRow};
 use super::host::idle_blame::IdleBlame;
 use super::inference::layers::{LayerList, LayerRoleRow, LayerRoles, LayerRow, Layers};
 use super::inference::model_words::{ModelWords, role_words};
 use super::inference::step_floor::StepFloorRow;
 use super::key_figures::is_almost_empty;
-use super::replay::costs::Costs;
+use super::replay::cause::Cause;
+use super::replay::costs::{Costs, PathGroup};
 use super::results::{Run, VerdictClause};
 use super::section::{MeanNs, Ms, Pct, TypedSection, Us};
 use super::structure::step_budget::mean_host_late;
@@ -20,6 +20,7 @@ use super::trust::{Trust, TrustId};
 use super::unit::Unit as StepUnit;
 use crate::ordering;
 use crate::rules::signals::Signals;
+use crate::words::findings::CodeOnPath;
 use crate::words::model_lines as words;
 
 /// Stages with sentences.
@@ -253,10 +254,11 @@ fn host_words(run: &Run) -> Option<String> {
     let divisor = if is_per_step { steps } else { 1.0 };
     let place: String;
     let code = match Costs::of(&run.sections, StepUnit::of(&run.sections, &Signals::embedded().verdict)) {
-        Some(costs) => match costs.largest_of_host() {
-            Some(row) => {
-                place = Place { function: &row.name, file: &row.file, line: row.line }.words();
-                Some(words::HostCode::OnPath { place: &place, time: row.per_step_ms, is_per_step: costs.has_steps })
+        Some(costs) => match costs.largest_code(&PathGroup::OF_HOST, Some(Cause::Host)) {
+            Some(code) => {
+                place = code.place();
+                let (time, steps, kind) = (code.row.per_step_ms, code.steps, code.kind());
+                Some(words::HostCode::OnPath(CodeOnPath { place: &place, time, steps, kind }))
             }
             None => None,
         },

@@ -1,9 +1,10 @@
 //! The sentences about a model: one on the steps of a stage, one on a kind of layer, one on the host. All numbers of a sentence have the
 //! unit of its first.
 
+use super::findings::CodeOnPath;
 use super::numbers::{mean_count, short, short_part, trimmed};
 use super::times::SentenceUnit;
-use super::{noun, or_nothing, stages, time, time_per_step};
+use super::{noun, or_nothing, stages};
 use crate::digits::grouped;
 use crate::trace::{MeanNs, Ms, Us};
 
@@ -182,7 +183,7 @@ pub(crate) enum Extent {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum HostCode<'a> {
     /// The code with most time on the critical path, which the findings name, too.
-    OnPath { place: &'a str, time: Ms, is_per_step: bool },
+    OnPath(CodeOnPath<'a>),
     /// The code with most of the late time.
     Late { function: &'a str, file: &'a str, time: Ms },
 }
@@ -198,10 +199,7 @@ pub(crate) fn host(host: &Host) -> String {
     };
     let place = if host.is_before_layers { "before the first layer" } else { "of late launches" };
     let code = or_nothing(host.code, |code| match code {
-        HostCode::OnPath { place, time: on_path, is_per_step } => {
-            let on_path = if is_per_step { time_per_step(on_path) } else { time(on_path) };
-            format!("; on the critical path most is in {place}, {on_path}")
-        }
+        HostCode::OnPath(code) => format!("; on the critical path most is {code}"),
         HostCode::Late { function, file, time } => {
             format!(", {} of it in {function} ({file})", short_part(unit.amount(time)))
         }

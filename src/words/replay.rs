@@ -43,6 +43,11 @@ pub(crate) fn in_range(range: &str) -> String {
     format!("(in {range})")
 }
 
+/// The range of the name of a part, if its code is one.
+pub(crate) fn range_of(part: &str) -> Option<&str> {
+    part.strip_prefix("(in ")?.strip_suffix(')')
+}
+
 /// The parts of the path that are not listed.
 pub(crate) fn shorter_parts(parts: u64) -> String {
     format!("{parts} with less time")

@@ -24,6 +24,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         cost_ms,
         evidence: words::evidence(situation.amount_in_whole_steps(device, cost_ms), calls.allocate, calls.free),
         action: words::action(situation.framework, situation.vendor, calls.free > 0).to_owned(),
+        same_as: None,
         what_if,
         section: "critical_path",
     })

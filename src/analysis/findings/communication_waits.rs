@@ -37,6 +37,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
             reason,
         ),
         action: words::ACTION.to_owned(),
+        same_as: None,
         what_if,
         section: "nccl_ops",
     })

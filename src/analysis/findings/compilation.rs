@@ -14,6 +14,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         cost_ms,
         evidence: words::evidence(situation.amount(device, cost_ms)),
         action: words::ACTION.to_owned(),
+        same_as: None,
         what_if: None,
         section: "gpu_idle",
     })

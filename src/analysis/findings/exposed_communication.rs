@@ -37,6 +37,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         cost_ms,
         evidence: words::evidence(situation.amount(device, exposed_ms), waiting, knows_waiting),
         action: words::action(situation.framework, knows_waiting, gathers(situation)),
+        same_as: None,
         what_if,
         section: "nccl_ops",
     })

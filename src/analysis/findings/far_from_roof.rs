@@ -17,6 +17,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         cost_ms,
         evidence: words::evidence(situation.amount_in_whole_steps(device, cost_ms), &row.subject, &row.basis),
         action: words::action(situation.framework, &row.subject),
+        same_as: None,
         what_if,
         section: "op_costs",
     };

@@ -122,6 +122,8 @@ pub(super) struct Finding {
     pub(super) cost_ms: f64,
     pub(super) evidence: String,
     pub(super) action: String,
+    /// The finding that costs the same time and has the advice for it.
+    pub(super) same_as: Option<FindingId>,
     /// What a step would take without it; `None` if it was not replayed.
     pub(super) what_if: Option<Saving>,
     /// The section with the evidence.

@@ -24,6 +24,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         cost_ms,
         evidence,
         action: action.to_owned(),
+        same_as: None,
         what_if: None,
         section: "copy_engine_events",
     })

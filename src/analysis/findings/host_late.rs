@@ -6,7 +6,6 @@ use crate::analysis::host::idle_blame::{BlameRow, IdleBlame};
 use crate::analysis::host::idle_cause::IdleCause;
 use crate::analysis::host::launch_gaps::Gaps;
 use crate::analysis::replay::cause::Cause;
-use crate::analysis::replay::costs::PathGroup;
 use crate::trace::{Ms, Ns};
 use crate::words::findings::host_late as words;
 
@@ -43,14 +42,14 @@ fn late_launches(situation: &Situation, device: &DeviceTimes, late_ms: f64) -> F
         (None, _) => Kind::Slow,
     };
     let pause = if kind == Kind::Paused { pause_code(situation, IdleCause::HostLate) } else { None };
-    let code = situation.largest_code(PathGroup::Host);
+    let code = situation.largest_work_of_host();
     let late = words::LateLaunches {
         gaps: counted_gaps,
         longest: gaps.map(|gaps| gaps.longest),
         long: paused.and_then(|gaps| long_gaps(situation, gaps)),
         loading,
         pause: pause.as_ref().map(PauseCode::words),
-        code: code.as_ref().map(|code| code.words(situation)),
+        code: code.as_ref().map(|code| code.words()),
         caveat: situation.host_caveat(),
     };
     let evidence = words::late_launches(situation.amount_in_whole_steps(device, late_ms), &late);
@@ -69,6 +68,7 @@ fn late_launches(situation: &Situation, device: &DeviceTimes, late_ms: f64) -> F
         cost_ms,
         evidence,
         action: pause.and_then(|code| code.change).unwrap_or_else(|| action(situation, device, kind)),
+        same_as: None,
         what_if,
         section: "gpu_idle_gaps",
     }
@@ -110,7 +110,7 @@ fn late_after_calls(situation: &Situation) -> Option<Finding> {
     }
     let Cost { ms: cost_ms, what_if } = situation.cost(Cause::Host, late_ms);
     let pause = pause_code(situation, IdleCause::Drained);
-    let code = situation.largest_code(PathGroup::Host);
+    let code = situation.largest_work_of_host();
     Some(Finding {
         id: FindingId::HostLate,
         confidence: situation.host_confidence(),
@@ -119,10 +119,11 @@ fn late_after_calls(situation: &Situation) -> Option<Finding> {
         evidence: words::late_after_calls(
             situation.amount_in_whole_steps(device, late_ms),
             pause.as_ref().map(PauseCode::words),
-            code.as_ref().map(|code| code.words(situation)),
+            code.as_ref().map(|code| code.words()),
             situation.host_caveat(),
         ),
         action: pause.and_then(|pause| pause.change).unwrap_or_else(|| work_action(situation, code.as_ref())),
+        same_as: None,
         what_if,
         section: "gpu_idle_gaps",
     })
@@ -137,7 +138,7 @@ fn between_gpu_work(situation: &Situation) -> Option<Finding> {
         return None;
     }
     let longest_gap = situation.longest_gap().map(|gap| gap.words());
-    let code = situation.largest_code(PathGroup::Host);
+    let code = situation.largest_work_of_host();
     Some(Finding {
         id: FindingId::HostLate,
         confidence: situation.host_confidence(),
@@ -147,10 +148,11 @@ fn between_gpu_work(situation: &Situation) -> Option<Finding> {
             situation.amount_in_whole_steps(device, cost_ms),
             device.drained().idle() > Ns::ZERO,
             longest_gap.as_deref(),
-            code.as_ref().map(|code| code.words(situation)),
+            code.as_ref().map(|code| code.words()),
             situation.host_caveat(),
         ),
         action: work_action(situation, code.as_ref()),
+        same_as: None,
         what_if,
         section: "critical_path",
     })

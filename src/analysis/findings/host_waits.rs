@@ -2,11 +2,10 @@
 
 use super::finding::{Confidence, Finding, FindingId};
 use super::situation::{Cost, Situation, ms};
-use crate::analysis::replay::costs::PathGroup;
 use crate::words::findings::host_waits as words;
 
 pub(super) fn find(situation: &Situation) -> Option<Finding> {
-    let code = situation.largest_code(PathGroup::Waiting)?;
+    let code = situation.largest_wait()?;
     let Cost { ms: cost_ms, what_if } = situation.waits()?;
     let (device, _) = situation.worst(|device| device.host_late_ms + ms(device.drained().idle()))?;
     Some(Finding {
@@ -14,8 +13,9 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         confidence: Confidence::High,
         title: words::TITLE,
         cost_ms,
-        evidence: words::evidence(situation.amount_in_whole_steps(device, cost_ms), code.words(situation)),
+        evidence: words::evidence(situation.amount_in_whole_steps(device, cost_ms), code.words()),
         action: code.change.unwrap_or_else(|| words::action(situation.framework)).to_owned(),
+        same_as: None,
         what_if,
         section: "critical_path",
     })

@@ -6,6 +6,7 @@
 //! devices. Two findings can include the same time, so their costs do not add up.
 
 mod allocations;
+mod common_time;
 mod communication_waits;
 mod compilation;
 mod exposed_communication;
@@ -36,7 +37,7 @@ use crate::analysis::unit::Unit;
 use crate::ordering;
 use crate::words::{findings as words, or_nothing};
 use finding::Finding;
-use situation::{DeviceTimes, Situation};
+use situation::Situation;
 use std::cmp::Reverse;
 
 /// All findings. A function returns `None` if the trace does not prove its finding.
@@ -86,6 +87,11 @@ section! {
 }
 
 impl FindingRow {
+    /// Whether its time is that of another finding, which has the advice.
+    pub(crate) fn is_same_time(&self) -> bool {
+        words::is_same_time(&self.action)
+    }
+
     /// The middle of what it costs at least and at most, as a part of the steps that it is about: so a cost of all steps is compared with
     /// one of whole steps, which may be one step less.
     pub(crate) fn middle_part(&self, unit: Unit) -> f64 {
@@ -107,23 +113,27 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Finding
     }
     ordering::sort_by(&mut findings, |a, b| situation.middle_part(b).total_cmp(&situation.middle_part(a)));
     findings.truncate(MAX_FINDINGS);
-    tell_common_time(&situation, &mut findings);
+    let findings = common_time::tell(&situation, findings);
     // An uncertain cause is never of high severity, however large its cost.
-    let severity = |finding: &Finding| match counts(finding) {
+    let own_severity = |finding: &Finding| match counts(finding) {
         share if share >= thresholds.high_severity_share && finding.confidence > Confidence::Low => Severity::High,
         share if share >= thresholds.medium_severity_share => Severity::Medium,
         _ => Severity::Low,
     };
-    // Stable, so that findings of one severity stay sorted by cost.
-    ordering::sort_by_key(&mut findings, |finding| Reverse(severity(finding)));
-    let row = |finding: Finding| {
+    // The same time is as severe.
+    let severities: Vec<Severity> =
+        findings.iter().map(|finding| own_severity(common_time::first_of_same(&findings, finding))).collect();
+    let mut graded: Vec<(Severity, Finding)> = severities.into_iter().zip(findings).collect();
+    // Stable, so that findings of one severity stay in their order.
+    ordering::sort_by_key(&mut graded, |(severity, _)| Reverse(*severity));
+    let row = |(severity, finding): (Severity, Finding)| {
         let replayed = or_nothing(finding.replayed().and_then(|saving| situation.replayed(saving)), words::replayed);
         let idle = finding.what_if.as_ref().filter(|_| finding.id.idle_cause().is_some());
         let long = idle.and_then(|saving| situation.in_long_steps_ms(saving));
         let long = or_nothing(long, |long_ms| words::in_long_steps(Ms(long_ms)));
         FindingRow {
             id: finding.id,
-            severity: severity(&finding),
+            severity,
             confidence: situation.confidence(&finding),
             title: words::title(finding.title),
             cost_ms: Ms(finding.cost_ms),
@@ -135,28 +145,13 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Finding
             what_if: finding.what_if.map(|saving| saving.id.to_string()),
         }
     };
-    let rows: Vec<FindingRow> = findings.into_iter().map(row).collect();
+    let rows: Vec<FindingRow> = graded.into_iter().map(row).collect();
     Findings::answer("all other sections")
         .limit(
             "The cost is the time that could be saved on the device where it is largest. Two findings can include the \
              same time.",
         )
         .with_rows(rows)
-}
-
-/// Tells that the host's work and the blocking calls cost the same time, if both together cost more than the GPU waited for the host.
-/// The findings are sorted by cost.
-fn tell_common_time(situation: &Situation, findings: &mut [Finding]) {
-    let is_of_host =
-        |id: FindingId| matches!(id, FindingId::HostLate | FindingId::ReplayPreparation | FindingId::SyncDrain);
-    let waited_ms = |device: &DeviceTimes| situation.in_whole_steps(device.waited_for_host_ms());
-    let Some((_, waited_ms)) = situation.worst(waited_ms) else { return };
-    let mut of_host = findings.iter_mut().filter(|finding| is_of_host(finding.id));
-    let (Some(first), Some(second)) = (of_host.next(), of_host.next()) else { return };
-    if first.cost_ms + second.cost_ms > waited_ms {
-        let common_ms = (first.cost_ms + second.cost_ms - waited_ms).min(second.cost_ms);
-        second.evidence += &words::common_time(Ms(common_ms), first.id.word());
-    }
 }
 
 #[cfg(test)]

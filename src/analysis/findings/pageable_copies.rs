@@ -21,6 +21,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
             device.copies.pageable.count,
         ),
         action: words::action(situation.framework, situation.vendor).to_owned(),
+        same_as: None,
         what_if,
         section: "copy_engine_events",
     })

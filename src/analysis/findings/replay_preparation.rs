@@ -3,7 +3,6 @@
 use super::finding::{Finding, FindingId};
 use super::situation::{Cost, DeviceTimes, Situation};
 use crate::analysis::replay::cause::Cause;
-use crate::analysis::replay::costs::PathGroup;
 use crate::trace::Fraction;
 use crate::words::findings::replay_preparation as words;
 
@@ -22,14 +21,14 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     let replayed = Some(device.gaps.replayed_share()).filter(|share| *share != 0.0).map(Fraction);
     let (gaps, _) = device.late_gaps(device.gaps.preparation);
     let caveat = situation.host_caveat();
-    let code = situation.largest_code(PathGroup::Host).filter(|code| !code.is_call);
+    let code = situation.largest_work_of_host().filter(|code| !code.is_call);
     let amount = situation.amount_in_whole_steps(device, if what_if.is_some() { cost_ms } else { late_ms });
     let work = words::Work {
         gaps,
         vendor: situation.vendor,
         replayed,
         is_saving: what_if.is_some(),
-        code: code.as_ref().map(|code| code.words(situation)),
+        code: code.as_ref().map(|code| code.words()),
         caveat,
     };
     Some(Finding {
@@ -44,6 +43,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
             &work,
             code.as_ref().and_then(|code| code.change),
         ),
+        same_as: None,
         what_if,
         section: "gpu_idle_gaps",
     })

@@ -29,6 +29,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         cost_ms,
         evidence: words::evidence(situation.amount_of_cost(device, cost_ms, what_if.as_ref()), kernels),
         action: words::action(situation.framework, situation.vendor, situation.has_fused_optimizer()),
+        same_as: None,
         what_if,
         section: "launch_storm",
     })

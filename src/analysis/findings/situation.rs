@@ -5,7 +5,6 @@ use crate::analysis::communication::operations::Collectives;
 use crate::analysis::communication::waiting::DeviceWaiting;
 use crate::analysis::context::Context;
 use crate::analysis::engine::engine;
-use crate::analysis::host::blamed_code::Place;
 use crate::analysis::host::blocking_calls::DrainKey;
 use crate::analysis::host::idle::{GpuIdle, GpuIdleGapRow, GpuIdleGaps, GpuIdleRow};
 use crate::analysis::host::idle_cause::{CauseRules, Drained};
@@ -110,24 +109,23 @@ pub(super) struct Situation<'a> {
     sections: &'a Sections,
 }
 
-/// Host code on the critical path.
+/// Host code on the critical path, or host time there without code.
 pub(super) struct CodeOnPath {
     /// `_prepare_inputs (scheduler.py:120)`.
     pub(super) place: String,
     /// It is a call of the GPU API.
     pub(super) is_call: bool,
-    /// It waits for another thread or process.
-    pub(super) waits: bool,
-    pub(super) per_step_ms: f64,
+    pub(super) kind: words::CodeKind,
+    steps: words::CodeSteps,
+    time: Ms,
     /// What can be done about it, if that is known.
     pub(super) change: Option<&'static str>,
 }
 
 impl CodeOnPath {
     /// As the evidence names it.
-    pub(super) fn words(&self, situation: &Situation) -> words::CodeOnPath<'_> {
-        let is_per_step = situation.steps > 0;
-        words::CodeOnPath { place: &self.place, time: Ms(self.per_step_ms), is_per_step, waits: self.waits }
+    pub(super) fn words(&self) -> words::CodeOnPath<'_> {
+        words::CodeOnPath { place: &self.place, time: self.time, steps: self.steps, kind: self.kind }
     }
 }
 
@@ -240,6 +238,20 @@ impl<'a> Situation<'a> {
     /// The middle of what a finding costs at least and at most, as [`FindingRow::middle_part`](super::FindingRow::middle_part).
     pub(super) fn middle_part(&self, finding: &Finding) -> f64 {
         self.unit_of(finding).part(middle_ms(finding.cost_ms, self.proven_ms(finding)))
+    }
+
+    /// What a finding costs at most, as a part of the steps that it is about.
+    pub(super) fn cost_part(&self, finding: &Finding) -> f64 {
+        self.unit_of(finding).part(finding.cost_ms)
+    }
+
+    /// The time in which the GPU of the device that waits most waited for the host, as a part of its steps; `None` if it never did.
+    pub(super) fn waited_part(&self) -> Option<f64> {
+        let waited = |device: &DeviceTimes| {
+            let whole_ms = self.in_whole_steps(device.waited_for_host_ms());
+            self.unit.whole().part(whole_ms) + self.unit.part(device.compiling_ms)
+        };
+        self.worst(waited).map(|(_, part)| part)
     }
 
     /// The steps that a finding is about.
@@ -380,28 +392,39 @@ impl<'a> Situation<'a> {
         })
     }
 
-    /// The code of a group with most time on the critical path, if it is named.
-    pub(super) fn largest_code(&self, group: PathGroup) -> Option<CodeOnPath> {
-        let row = self.costs.as_ref()?.largest(group)?;
+    /// The code that works with most time on the critical path, in the steps in which the host costs most.
+    pub(super) fn largest_work_of_host(&self) -> Option<CodeOnPath> {
+        self.largest_code(&[PathGroup::Host, PathGroup::Unrecorded], Some(Cause::Host))
+    }
+
+    /// The code with most time of the host on the critical path, whether it works or waits, in the steps in which blocking calls cost most.
+    pub(super) fn largest_code_after_calls(&self) -> Option<CodeOnPath> {
+        self.largest_code(&PathGroup::OF_HOST, Some(Cause::AllBlocking))
+    }
+
+    /// The code that waits with most time on the critical path.
+    pub(super) fn largest_wait(&self) -> Option<CodeOnPath> {
+        self.largest_code(&[PathGroup::Waiting], None)
+    }
+
+    fn largest_code(&self, groups: &[PathGroup], cause: Option<Cause>) -> Option<CodeOnPath> {
+        let code = self.costs.as_ref()?.largest_code(groups, cause)?;
+        let kind = code.kind();
+        let has_code = matches!(kind, words::CodeKind::Code | words::CodeKind::Wait);
         Some(CodeOnPath {
-            place: Place { function: &row.name, file: &row.file, line: row.line }.words(),
-            is_call: row.kind == PathKind::Call,
-            per_step_ms: row.per_step_ms.0,
-            waits: group == PathGroup::Waiting,
-            change: self.change_of(row, group),
+            place: code.place(),
+            is_call: code.row.kind == PathKind::Call,
+            kind,
+            steps: code.steps,
+            time: code.row.per_step_ms,
+            change: if has_code { self.change_of(code.row) } else { None },
         })
     }
 
-    /// The code with most time of the host on the critical path, whether it works or waits, if it is named.
-    pub(super) fn largest_code_of_host(&self) -> Option<CodeOnPath> {
-        let groups = [PathGroup::Waiting, PathGroup::Host].into_iter();
-        groups.filter_map(|group| self.largest_code(group)).max_by(|a, b| a.per_step_ms.total_cmp(&b.per_step_ms))
-    }
-
     /// What can be done about code. If the engine overlaps it with GPU work already, the mode of the engine is no advice.
-    fn change_of(&self, row: &CriticalPathRow, group: PathGroup) -> Option<&'static str> {
+    fn change_of(&self, row: &CriticalPathRow) -> Option<&'static str> {
         match change_of(&row.file, &row.name)? {
-            (Kind::Overlaps, _) if self.overlaps => (group != PathGroup::Waiting).then_some(words::NOT_HIDDEN),
+            (Kind::Overlaps, _) if self.overlaps => (row.kind != PathKind::Waiting).then_some(words::NOT_HIDDEN),
             (_, change) => Some(change),
         }
     }

@@ -22,6 +22,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         cost_ms,
         evidence: words::evidence(situation.amount_of_capture(device, cost_ms), loads),
         action: words::action(situation.vendor).to_owned(),
+        same_as: None,
         what_if: None,
         section: "start_up",
     })

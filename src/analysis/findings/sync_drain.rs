@@ -13,7 +13,7 @@ use super::situation::{Cost, DeviceTimes, DrainSite, Situation, ms};
 use crate::analysis::host::idle_cause::Drained;
 use crate::analysis::replay::cause::Cause;
 use crate::trace::Ns;
-use crate::words::findings::sync_drain as words;
+use crate::words::findings::{CodeKind, sync_drain as words};
 
 /// The maximum number of call sites in the evidence.
 const MAX_CALLS: usize = 3;
@@ -28,9 +28,9 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
     // Less than what is worth a finding says nothing.
     let more_ms = cost_ms - ms(device.drained().idle());
     let runs_ahead = situation.share(more_ms) >= situation.context.signals.thresholds.min_finding_share;
-    let after = situation.largest_code_of_host().filter(|code| !code.is_call);
-    // A wait has a finding of its own.
-    let works = after.as_ref().filter(|code| !code.waits);
+    let after = situation.largest_code_after_calls().filter(|code| !code.is_call);
+    // A wait has a finding of its own, and nobody can make time faster of which no code is known.
+    let works = after.as_ref().filter(|code| code.kind == CodeKind::Code);
     Some(Finding {
         id: FindingId::SyncDrain,
         confidence: if situation.has_stacks || matches!(situation.steps, 1 | 2) {
@@ -42,15 +42,14 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         cost_ms,
         evidence: words::evidence(
             situation.amount_in_whole_steps(device, drained_ms),
-            after.as_ref().map(|code| code.words(situation)),
+            after.as_ref().map(|code| code.words()),
             &drains(device, runs_ahead),
         ),
         action: match works.and_then(|code| code.change) {
             Some(change) => change.to_owned(),
-            None => {
-                words::action(situation.framework, code(situation, device), works.map(|code| code.words(situation)))
-            }
+            None => words::action(situation.framework, code(situation, device), works.map(|code| code.words())),
         },
+        same_as: None,
         what_if,
         section: "barriers",
     })

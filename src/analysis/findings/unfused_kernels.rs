@@ -17,6 +17,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         cost_ms,
         evidence: words::evidence(situation.amount_in_whole_steps(device, cost_ms), &row.basis),
         action: words::action(situation.framework).to_owned(),
+        same_as: None,
         what_if,
         section: "kernels",
     };

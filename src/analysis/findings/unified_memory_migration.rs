@@ -13,6 +13,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         cost_ms,
         evidence: words::evidence(situation.amount(device, cost_ms), device.copies.migration.count),
         action: words::action(situation.vendor),
+        same_as: None,
         what_if: None,
         section: "copy_engine_events",
     })

@@ -37,6 +37,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         cost_ms,
         evidence,
         action: hit.test.advice.clone(),
+        same_as: None,
         what_if,
         section: "unsuited_kernels",
     };

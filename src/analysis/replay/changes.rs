@@ -1,10 +1,11 @@
 //! What the window would take if something were different: a change of weights, and a replay.
 //!
-//! A saving has two ends. *High*: what has no known cause moves with what is before it. *Low*: a long delay without a known cause ends
-//! at its measured time at the earliest, and waits count that nothing contradicts, also those for an event that is only guessed. *Only this rank*: in addition no collective ends
-//! earlier than measured, because the other ranks do not get faster. *If no waits*: high, and collectives take only their transfer, because
-//! the other ranks may get faster still. The low and high savings keep the waits for other ranks: those arrive as much earlier. Without
-//! communication, only the transfer is saved for certain; without GPU work, the waits for that of other ranks may end too. Savings must not be added: what overlaps is replayed together.
+//! A saving has two ends. *High*: what has no known cause moves with what is before it. *Low*: a delay without a known cause may end when
+//! measured, as far as it can hide that (`pinned`), and waits count that nothing contradicts, also those for an event that is only guessed.
+//! *Only this rank*: in addition no collective ends earlier than measured, because the other ranks do not get faster. *If no waits*: high,
+//! and collectives take only their transfer, because the other ranks may get faster still. The low and high savings keep the waits for
+//! other ranks: those arrive as much earlier. Without communication, only the transfer is saved for certain; without GPU work, the waits
+//! for that of other ranks may end too. Savings must not be added: what overlaps is replayed together.
 //!
 //! A replay costs one pass over the edges, and a change three of them.
 
@@ -17,7 +18,7 @@ use super::ids::{Call, Edge, Node, Op};
 use super::maybe_waits::{MaybeWaitEdges, maybe_waits};
 use super::path::Waits;
 use super::pinnable::pinnable;
-use super::pinned::{first_op, pinned, pinned_ranks};
+use super::pinned::{first_op, longer, longer_alone};
 use super::start_up::FirstUses;
 use super::steady::Steady;
 use super::unfused::Unfused;
@@ -113,13 +114,13 @@ pub(super) struct Changes<'a> {
     /// Of calls that wait for an event it is not known which one.
     pub(super) has_open_events: bool,
     maybe_waits: Vec<MaybeWaitEdges>,
-    /// By node: it is the start of the first op of the window, if the time before that belongs to no step. A step is measured from its
+    /// By node: the start of the first op of the window, if the time before that belongs to no step, is not earlier. A step is measured from its
     /// first op on, so an earlier first op is no saving. `None` without such an op.
-    first_op: Option<Vec<bool>>,
-    /// By node: it ends a long delay without a known cause, or is that start.
-    pinned: Vec<bool>,
-    /// The same with the ends of collectives; `None` without any.
-    pinned_ranks: Option<Vec<bool>>,
+    first_op: Option<Vec<Ns>>,
+    /// By node: how much longer the delay without a known cause that ends there may be in careful replays; with that start.
+    longer: Vec<Ns>,
+    /// The same if no collective ends earlier than measured; `None` without any.
+    longer_alone: Option<Vec<Ns>>,
     graphed: GraphLaunches,
     pinnable: HashSet<Call>,
     /// The name of the profiler in the code, if it held a thread.
@@ -161,8 +162,8 @@ impl<'a> Changes<'a> {
             has_open_events: false,
             maybe_waits: maybe_waits(parts, graph, steady),
             first_op: first_op(parts.recorded, graph, steady),
-            pinned: pinned(parts, graph, steady),
-            pinned_ranks: None,
+            longer: longer(parts, graph, steady),
+            longer_alone: None,
             graphed: GraphLaunches::of(parts, steady),
             pinnable: pinnable(parts),
             profiler: parts.gap_code.profiler(),
@@ -170,10 +171,10 @@ impl<'a> Changes<'a> {
             sites: HashMap::new(),
             saving_of_profiler: OnceCell::new(),
         };
-        for (pinned, is_first) in changes.pinned.iter_mut().zip(changes.first_op.iter().flatten()) {
-            *pinned |= *is_first;
+        for (longer, of_first) in changes.longer.iter_mut().zip(changes.first_op.iter().flatten()) {
+            *longer = (*longer).max(*of_first);
         }
-        changes.pinned_ranks = pinned_ranks(parts, graph, &changes.pinned);
+        changes.longer_alone = longer_alone(parts, graph, &changes.longer);
         changes.look_up_code();
         let open = changes.returns_of_open_events();
         changes.has_open_events = !open.is_empty();

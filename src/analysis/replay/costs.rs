@@ -6,11 +6,14 @@
 
 use super::cause::{Cause, CauseId};
 use super::sections::{CriticalPathRow, CriticalPathRows, PathKind, ReplayTrust, WhatIf, WhatIfRow};
+use crate::analysis::host::blamed_code::Place;
 use crate::analysis::section::{Ms, Sections, TypedSection};
 use crate::analysis::structure::stages::Stage;
 use crate::analysis::structure::step_budget::StepBudget;
 use crate::analysis::structure::steps::{StepRow, Steps};
 use crate::analysis::unit::Unit;
+use crate::words::findings::{CodeKind, CodeSteps};
+use crate::words::replay::range_of;
 
 /// Less than this part of a step says nothing about the other ranks.
 const MIN_OF_OTHERS: f64 = 0.02;
@@ -21,7 +24,10 @@ const MIN_FIRST_USES: f64 = 0.02;
 #[derive(Debug)]
 pub(crate) struct Costs {
     rows: Vec<WhatIfRow>,
+    /// Of the main stage.
     path: Vec<CriticalPathRow>,
+    /// Of all stages.
+    paths: Vec<CriticalPathRow>,
     /// The stage with most time in the replayed window.
     pub(crate) main: Stage,
     /// The median step of the main stage in the window; without steps the window from the first GPU op on.
@@ -109,6 +115,9 @@ impl PathGroup {
         Self::Open,
     ];
 
+    /// What the host does, whether it works or waits.
+    pub(crate) const OF_HOST: [Self; 3] = [Self::Waiting, Self::Host, Self::Unrecorded];
+
     pub(crate) fn of(kind: PathKind) -> Self {
         match kind {
             PathKind::Kernel | PathKind::Copy | PathKind::Set | PathKind::WholeGraph => Self::GpuWork,
@@ -141,6 +150,32 @@ impl PathGroup {
     }
 }
 
+/// Host code on the critical path, and the steps that its time is of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HostCode<'a> {
+    pub(crate) row: &'a CriticalPathRow,
+    pub(crate) steps: CodeSteps,
+}
+
+impl HostCode<'_> {
+    /// What is known of it.
+    pub(crate) fn kind(&self) -> CodeKind {
+        match self.row.kind {
+            PathKind::Unrecorded => CodeKind::NoRecord,
+            _ if range_of(&self.row.name).is_some() => CodeKind::InRange,
+            _ if !is_named(self.row) => CodeKind::NoRecord,
+            PathKind::Waiting => CodeKind::Wait,
+            _ => CodeKind::Code,
+        }
+    }
+
+    /// `_prepare_inputs (scheduler.py:120)`
+    pub(crate) fn place(&self) -> String {
+        let CriticalPathRow { name, file, line, .. } = self.row;
+        Place { function: range_of(name).unwrap_or(name), file, line: *line }.words()
+    }
+}
+
 impl Costs {
     /// `None` if the replay abstains or does not cover the GPU work of all processes.
     pub(crate) fn of(sections: &Sections, unit: Unit) -> Option<Self> {
@@ -159,11 +194,12 @@ impl Costs {
         if trust.abstains != abstains || trust.of_gpu_work_pct.0 < 100.0 {
             return None;
         }
-        let mut path = CriticalPathRows::rows(sections);
-        let main = path.first()?.stage;
-        path.retain(|row| row.stage == main);
+        let mut paths = CriticalPathRows::rows(sections);
+        let main = paths.first()?.stage;
         // No figure of a step has the time before the first op.
-        path.retain(|row| row.kind != PathKind::BeforeFirstOp);
+        paths.retain(|row| row.kind != PathKind::BeforeFirstOp);
+        let mut path = paths.clone();
+        path.retain(|row| row.stage == main);
         let path_ms: f64 = path.iter().map(|row| row.per_step_ms.0).sum();
         let (has_steps, window_ms) = (trust.steps > 0, trust.window_ms.0);
         let devices = Steps::figures(sections).map_or(1, |figures| figures.devices.max(1)) as f64;
@@ -183,6 +219,7 @@ impl Costs {
             step_ms: median_of_window(&what_if.rows, main).unwrap_or(path_ms),
             rows: what_if.rows,
             path,
+            paths,
             main,
             median_step_ms: median_of(&steps, main),
             has_steps,
@@ -336,15 +373,21 @@ impl Costs {
         groups
     }
 
-    /// The code of the host with most time in the main stage, whether it works or waits, if the trace names it.
-    pub(crate) fn largest_of_host(&self) -> Option<&CriticalPathRow> {
-        let rows = [PathGroup::Waiting, PathGroup::Host].into_iter().filter_map(|group| self.largest(group));
-        rows.max_by(|a, b| a.per_step_ms.0.total_cmp(&b.per_step_ms.0))
-    }
-
-    /// The part of a group with most time in the main stage, if the trace names its code.
-    pub(crate) fn largest(&self, group: PathGroup) -> Option<&CriticalPathRow> {
-        self.path.iter().find(|row| PathGroup::of(row.kind) == group).filter(|row| is_named(row))
+    /// The part of these groups with most time, in the steps of the stage in which the cause costs most, or of the main stage. Of equal
+    /// ones the first.
+    pub(crate) fn largest_code(&self, groups: &[PathGroup], cause: Option<Cause>) -> Option<HostCode<'_>> {
+        let cost_ms = |row: &WhatIfRow| shares_of(row).iter().sum::<f64>() * self.stage_ms(row.stage);
+        let rows = self.rows.iter().filter(|row| Some(row.id.cause) == cause);
+        let costliest = rows.max_by(|a, b| cost_ms(a).total_cmp(&cost_ms(b))).filter(|row| row.stage != self.main);
+        let stage = costliest.map_or(self.main, |row| row.stage);
+        let is_it = |row: &&CriticalPathRow| row.stage == stage && groups.contains(&PathGroup::of(row.kind));
+        let row = self.paths.iter().rev().filter(is_it).max_by(|a, b| a.per_step_ms.0.total_cmp(&b.per_step_ms.0))?;
+        let steps = match costliest {
+            _ if !self.has_steps => CodeSteps::NoSteps,
+            Some(costliest) => CodeSteps::Unusual(costliest.steps, stage.label()),
+            None => CodeSteps::Each,
+        };
+        Some(HostCode { row, steps })
     }
 }
 

@@ -413,9 +413,9 @@ impl Graph {
         (order.len() == nodes).then_some(order)
     }
 
-    /// The times of all nodes with these weights. Nodes until `from` keep their measured times, and nodes for which `not_before` is true
-    /// are no earlier than measured.
-    pub(super) fn replay(&self, weights: &[Ns], from: Ns, not_before: Option<&[bool]>) -> Column<Node, Ns> {
+    /// The times of all nodes with these weights. Nodes until `from` keep their measured times. `delayed` is by how much a node that would
+    /// be earlier than measured is later at most, until it is at its measured time.
+    pub(super) fn replay(&self, weights: &[Ns], from: Ns, delayed: Option<&[Ns]>) -> Column<Node, Ns> {
         let mut times = self.times.clone();
         for node in self.order.iter().copied() {
             let measured = self.times.at(node);
@@ -427,8 +427,8 @@ impl Graph {
                 let weight = weights.get(index).copied().unwrap_or_default();
                 time = time.max(times.at(self.edges.at(Edge::of(index)).source) + weight);
             }
-            if not_before.is_some_and(|not_before| not_before.get(node.index()) == Some(&true)) {
-                time = time.max(measured);
+            if let Some(delay) = delayed.and_then(|delayed| delayed.get(node.index())) {
+                time = time.max(measured.min(time + *delay));
             }
             times.set(node, time);
         }

@@ -74,7 +74,7 @@ impl PathPart {
     fn before_first_op(self) -> Self {
         match self {
             Self::Host(function, Waits::No) => Self::BeforeFirstOp(function),
-            Self::Unrecorded | Self::Call(_) => Self::BeforeFirstOp(None),
+            Self::Unrecorded | Self::Call(_) | Self::FirstUse(_) => Self::BeforeFirstOp(None),
             other => other,
         }
     }

@@ -24,7 +24,8 @@ use regex_lite::Regex;
 use std::borrow::Cow;
 
 section! {
-    /// What a step of each stage is made of. The rows of a stage add up to its mean step in the window.
+    /// What a step of each stage is made of. The rows of a stage add up to its mean step in the window, without the first step if there
+    /// are others: the window begins with its first op, so it lacks what is between two steps.
     pub(crate) struct CriticalPathRows("critical_path", "Critical path");
     row CriticalPathRow {
         stage: Stage,
@@ -290,6 +291,8 @@ struct OfStage {
     before_first_op: Ns,
     /// The steps that figures of one step are of; see [`Show::counts`].
     counted: u64,
+    /// Their time.
+    counted_time: Ns,
 }
 
 const SOURCE: &str = "the dependency graph of calls and GPU ops, replayed";
@@ -303,7 +306,10 @@ impl Show<'_> {
             stages.update(step.stage, OfStage::default(), |stage| {
                 stage.steps += 1;
                 stage.time += step.end.since(step.start);
-                stage.counted += u64::from(self.counts(index));
+                if self.counts(index) {
+                    stage.counted += 1;
+                    stage.counted_time += step.end.since(step.start);
+                }
             });
         }
         let lead = before_first_op(self.replay.parts.recorded, steady);
@@ -315,7 +321,7 @@ impl Show<'_> {
         stages.retain(|(_, of_stage)| of_stage.time > Ns::ZERO);
         if stages.is_empty() {
             let time = steady.end.since(steady.start);
-            let of_stage = OfStage { steps: 1, time, before_first_op: lead, counted: 1 };
+            let of_stage = OfStage { steps: 1, time, before_first_op: lead, counted: 1, counted_time: time };
             stages.push((Stage::All, of_stage));
         }
         ordering::sort_by_key(&mut stages, |(stage, of_stage)| (std::cmp::Reverse(of_stage.time), *stage));
@@ -338,11 +344,11 @@ impl Show<'_> {
         self.replay.steady.steps.get(step).map_or(Stage::All, |step| step.stage)
     }
 
-    /// The parts of the path in a stage, the largest first.
-    fn parts(&self, stage: Stage) -> Vec<(PathPart, Ns)> {
+    /// The parts of the path in the steps of a stage that count, the largest first.
+    fn parts(&self, stage: Stage, counts: impl Fn(usize) -> bool) -> Vec<(PathPart, Ns)> {
         let mut sums: VecMap<PathPart, Ns> = VecMap::new();
         for ((step, part), time) in &self.replay.path.parts {
-            if self.stage_of(*step) == stage && self.is_recorded(*step) {
+            if self.stage_of(*step) == stage && counts(*step) {
                 sums.update(*part, Ns::ZERO, |sum| *sum += *time);
             }
         }
@@ -365,7 +371,7 @@ impl Show<'_> {
     fn rows_of_stage(&self, stage: Stage, of_stage: OfStage) -> Vec<CriticalPathRow> {
         let mut named: Vec<(CriticalPathRow, Ns)> = Vec::new();
         let mut index = std::collections::HashMap::new();
-        for (part, time) in self.parts(stage) {
+        for (part, time) in self.parts(stage, |step| self.counts(step)) {
             let row = self.row(part);
             let key = (row.kind, row.file.clone(), row.name.clone(), row.line);
             let at = *index.entry(key).or_insert(named.len());
@@ -378,8 +384,8 @@ impl Show<'_> {
         let named = fold_small(named);
         let finish = |(row, time): (CriticalPathRow, Ns)| CriticalPathRow {
             stage,
-            per_step_ms: per_step(time, of_stage.steps),
-            share_pct: Pct::of(time, of_stage.time),
+            per_step_ms: per_step(time, of_stage.counted),
+            share_pct: Pct::of(time, of_stage.counted_time),
             ..row
         };
         named.into_iter().map(finish).collect()
@@ -446,7 +452,7 @@ impl Show<'_> {
         let mut rows = Vec::new();
         let steady = &self.replay.steady;
         let least = Ns((MIN_PART * steady.end.since(steady.start).0 as f64) as i64);
-        let parts = self.parts(main).into_iter().filter(|(_, time)| *time >= least);
+        let parts = self.parts(main, |step| self.is_recorded(step)).into_iter().filter(|(_, time)| *time >= least);
         let mut candidates = changes.candidates(&parts.collect::<Vec<_>>());
         if self.replay.steady.kind == WindowKind::ColdStart {
             candidates.retain(|change| *change == Change::WarmedUp);
@@ -479,7 +485,7 @@ impl Show<'_> {
             rows.splice(0..0, stages.iter().map(row).collect::<Vec<_>>());
         }
         let mut answer = WhatIf::answer(SOURCE)
-            .limit("Savings overlap and must not be added. The lower figure keeps long delays without a known cause where they were; the higher one moves them.")
+            .limit("Savings overlap and must not be added. The lower figure keeps delays without a known cause where they were, as far as their length can hide; the higher one moves them.")
             .limit("Figures of one step leave out the first step of the window, if its stage has others: the host time before it is not in the window.")
             .limit("Waits for other ranks stay in low and high savings, as if the others arrived as much earlier. Without communication, only the transfer is certain.")
             .limit("Times of kernels are those of the trace: sharing of memory bandwidth, clocks and other shapes are not predicted.");

@@ -124,11 +124,6 @@ impl Steady {
         (steady.end > steady.start).then_some(steady)
     }
 
-    /// The steps, or 1 for a window without steps.
-    pub(super) fn count(&self) -> usize {
-        self.steps.len().max(1)
-    }
-
     /// If the first op waits long for nothing that is recorded, the GPU still did work of before the trace.
     fn leave_out_work_before(&mut self, recorded: &Recorded, graph: &Graph, first_uses: &FirstUses) {
         let time = |lane: &Lane| -> i64 {

@@ -67,7 +67,7 @@ fn finding(subject: &Subject, bound: Bound, has_first_uses: bool, text: &mut Sen
     let rows = Findings::rows(sections);
     let unit = Unit::of(sections, subject.thresholds);
     // Rows come by severity. Of equal costs the first counts.
-    let others = rows.iter().enumerate().filter(|(_, row)| !is_said(row, bound));
+    let others = rows.iter().enumerate().filter(|(_, row)| !is_said(row, bound) && !row.is_same_time());
     let Some((index, row)) = others.rev().max_by(|(_, a), (_, b)| by_cost(unit, a, b)) else { return false };
     let costs_more = |said: &FindingRow| by_cost(unit, said, row) == Ordering::Greater;
     let is_beaten = rows.iter().any(|said| is_said(said, bound) && said.id != FindingId::StartUp && costs_more(said));

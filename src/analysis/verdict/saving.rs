@@ -16,7 +16,8 @@ const MIN_OPEN: f64 = 0.05;
 /// The finding that saves most: its row, and what it saves in words. The start of a program is no cost of the workload.
 pub(crate) fn largest_saving(run: &Run, thresholds: &VerdictThresholds) -> Option<(FindingRow, String)> {
     let unit = Unit::of(&run.sections, thresholds);
-    let rows = Findings::rows(&run.sections).into_iter().filter(|row| row.id != FindingId::StartUp);
+    let rows =
+        Findings::rows(&run.sections).into_iter().filter(|row| row.id != FindingId::StartUp && !row.is_same_time());
     let row = rows.rev().max_by(|a, b| by_cost(unit, a, b)).filter(|row| row.cost_ms.0 > 0.0)?;
     let is_start_said = Times::of(run, thresholds).start().is_some();
     let has_first_uses = Costs::of(&run.sections, unit).is_some_and(|costs| costs.has_first_uses());

@@ -20,7 +20,7 @@ pub(crate) mod unsuited_kernels;
 
 use crate::digits::grouped;
 use crate::trace::{Fraction, Ms, Vendor};
-use crate::words::{capitalize, counted, or_nothing, percent_1, time, time_per_step};
+use crate::words::{capitalize, counted, or_nothing, percent_1, stages, time, time_per_step};
 use std::fmt;
 
 /// The framework that launches the GPU work. Actions are in its words.
@@ -123,22 +123,64 @@ fn gaps(count: u64) -> String {
     counted(count, "gap", "gaps")
 }
 
-/// Host code on the critical path.
+/// Host code on the critical path, or host time there without code.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CodeOnPath<'a> {
-    /// `_prepare_inputs (scheduler.py:120)`
+    /// `_prepare_inputs (scheduler.py:120)`; the range of [`CodeKind::InRange`]
     pub(crate) place: &'a str,
     pub(crate) time: Ms,
-    /// The time is that of a step.
-    pub(crate) is_per_step: bool,
-    /// It waits for another thread or process.
-    pub(crate) waits: bool,
+    pub(crate) steps: CodeSteps,
+    pub(crate) kind: CodeKind,
+}
+
+/// What is known of host time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CodeKind {
+    /// A function, an op or a call.
+    Code,
+    /// Code that waits for another thread or process.
+    Wait,
+    /// Only a range is known, which says when, and not what runs.
+    InRange,
+    /// Nothing is recorded.
+    NoRecord,
+}
+
+/// What a time of host code is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CodeSteps {
+    /// The mean step.
+    Each,
+    /// A step of a stage with this many steps, which have most of the cost, but are not the usual ones.
+    Unusual(u64, &'static str),
+    /// A capture without steps.
+    NoSteps,
 }
 
 impl CodeOnPath<'_> {
-    /// `450 us a step`
+    /// `450 us a step`, or `24.1 ms in 1 step of kind B`
     fn time(self) -> String {
-        if self.is_per_step { time_per_step(self.time) } else { time(self.time) }
+        match self.steps {
+            CodeSteps::Each => time_per_step(self.time),
+            CodeSteps::Unusual(steps, stage) => {
+                let each = if steps == 1 { "" } else { "each of " };
+                format!("{} in {each}{} of {}", time(self.time), counted(steps, "step", "steps"), stages::stage(stage))
+            }
+            CodeSteps::NoSteps => time(self.time),
+        }
+    }
+}
+
+/// `in _prepare_inputs (scheduler.py:120), 450 us a step`
+impl fmt::Display for CodeOnPath<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        let (place, time) = (self.place, self.time());
+        match self.kind {
+            CodeKind::Code => write!(out, "in {place}, {time}"),
+            CodeKind::Wait => write!(out, "a wait in {place}, {time}"),
+            CodeKind::InRange => write!(out, "in {place}, outside of the code and calls recorded in it, {time}"),
+            CodeKind::NoRecord => write!(out, "without a record, {time}"),
+        }
     }
 }
 
@@ -231,6 +273,19 @@ pub(crate) fn common_time(common: Ms, id: &str) -> String {
     format!(". At least {} of it is time of `{id}` too, and is saved only once", time(common))
 }
 
+/// What begins the action of a finding whose time is that of another one.
+const SAME_TIME: &str = "This is the same time as ";
+
+/// The action of a finding whose time is that of another one, which has the advice.
+pub(crate) fn same_time(id: &str) -> String {
+    format!("{SAME_TIME}`{id}`.")
+}
+
+/// Whether an action says that the time of the finding is that of another one.
+pub(crate) fn is_same_time(action: &str) -> bool {
+    action.starts_with(SAME_TIME)
+}
+
 /// The idle time of a serving engine in a few long steps, of which no stacks show the code.
 pub(crate) fn in_long_steps(long: Ms) -> String {
     format!(
@@ -296,10 +351,7 @@ fn fused_optimizer(is_fused: bool) -> &'static str {
 
 /// `; of the host's time on the critical path most is in _prepare_inputs (scheduler.py:120), 450 us a step`
 fn code_of_host(code: Option<CodeOnPath>) -> String {
-    or_nothing(code, |code| {
-        let waits = if code.waits { "a wait " } else { "" };
-        format!("; of the host's time on the critical path most is {waits}in {}, {}", code.place, code.time())
-    })
+    or_nothing(code, |code| format!("; of the host's time on the critical path most is {code}"))
 }
 
 #[cfg(test)]

@@ -103,17 +103,16 @@ impl Changes<'_> {
         let weights = self.weights(changes, false, gaps);
         let high = self.saved(&self.all_moved(&weights));
         let if_no_waits =
-            self.pinned_ranks.as_ref().map(|_| self.saved(&self.all_moved(&self.without_rank_waits(&weights))));
+            self.longer_alone.as_ref().map(|_| self.saved(&self.all_moved(&self.without_rank_waits(&weights))));
         let certain: Vec<Change> = changes.iter().filter(|change| change.is_certain()).cloned().collect();
         let careful = match certain.len() < changes.len() || certain.iter().any(Change::has_careful_weights) {
             true => self.weights(&certain, true, gaps),
             false => weights,
         };
-        let careful = self.with_pinned(careful);
-        let low = self.saved(&self.graph.replay(&careful, self.steady.start, Some(&self.pinned)));
+        let low = self.saved(&self.graph.replay(&careful, self.steady.start, Some(&self.longer)));
         let low: Vec<Ns> = low.into_iter().zip(&high).map(|(low, high)| low.min(*high)).collect();
-        let only_this_rank = self.pinned_ranks.as_ref().map(|pinned| {
-            let alone = self.saved(&self.graph.replay(&careful, self.steady.start, Some(pinned)));
+        let only_this_rank = self.longer_alone.as_ref().map(|longer| {
+            let alone = self.saved(&self.graph.replay(&careful, self.steady.start, Some(longer)));
             alone.into_iter().zip(&low).map(|(alone, low)| alone.min(*low)).collect()
         });
         Saving { low, high, only_this_rank, if_no_waits }
@@ -147,16 +146,6 @@ impl Changes<'_> {
             {
                 weights.get_mut(edge.index()).into_iter().for_each(|weight| *weight = least.min(*weight));
             }
-        }
-        weights
-    }
-
-    /// Weights without the unexplained part of pinned nodes.
-    fn with_pinned(&self, mut weights: Vec<Ns>) -> Vec<Ns> {
-        for node in self.in_window.iter().filter(|node| self.pinned.get(node.index()) == Some(&true)) {
-            let unexplained = self.graph.unexplained.at(*node);
-            let weight = weights.get_mut(self.graph.binding.at(*node).index()).filter(|weight| **weight > Ns::ZERO);
-            weight.into_iter().for_each(|weight| *weight = weight.since(unexplained.min(*weight)));
         }
         weights
     }
