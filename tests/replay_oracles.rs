@@ -263,23 +263,16 @@ fn compare(oracle: &Path, traces: &BTreeMap<String, PathBuf>) -> Compared {
     );
     let their_linked_pct = 100.0 * reference["linked"].as_f64().unwrap();
     compared.check_amount("linked", trust.amount("linked_pct"), their_linked_pct, 0.1);
-    check_path(&mut compared, &sections, trust, &reference);
+    check_path(&mut compared, &sections, &reference);
     check_savings(&mut compared, &sections["what_if"], trust.amount("before_first_op_ms"), &reference);
     compared
 }
 
-/// The number of steps of a stage in the window.
-fn steps_of_stage(what_if: &Section, trust: &Record, stage: &str) -> f64 {
-    let row = what_if.rows.iter().find(|row| row.text("stage") == stage);
-    row.map(|row| row.amount("steps")).unwrap_or_else(|| trust.amount("steps").max(1.0))
-}
-
 /// The time of each kind on the path of the window.
-fn time_by_kind(sections: &Sections, trust: &Record) -> BTreeMap<String, f64> {
+fn time_by_kind(sections: &Sections) -> BTreeMap<String, f64> {
     let mut kinds = BTreeMap::new();
     for row in &sections["critical_path"].rows {
-        let steps = steps_of_stage(&sections["what_if"], trust, row.text("stage"));
-        *kinds.entry(row.text("kind").to_owned()).or_insert(0.0) += row.amount("per_step_ms") * steps;
+        *kinds.entry(row.text("kind").to_owned()).or_insert(0.0) += row.amount("in_window_ms");
     }
     kinds
 }
@@ -294,12 +287,12 @@ fn check_sums(compared: &mut Compared, sections: &Sections, trust: &Record) {
     for (stage, share) in shares {
         compared.check("sum of a stage", (share - 100.0).abs() < 1e-6, || format!("{stage}: {share} %"));
     }
-    let sum: f64 = time_by_kind(sections, trust).values().sum();
+    let sum: f64 = time_by_kind(sections).values().sum();
     let ns = 1e-6 * rows.len() as f64;
     compared.check_amount("sum of the path", sum, trust.amount("window_ms"), ns);
 }
 
-fn check_path(compared: &mut Compared, sections: &Sections, trust: &Record, reference: &Value) {
+fn check_path(compared: &mut Compared, sections: &Sections, reference: &Value) {
     let mut theirs: BTreeMap<&str, f64> = BTreeMap::new();
     for (kind, ms) in reference["composition_ms"].as_object().unwrap() {
         let kind = match kind.as_str() {
@@ -310,7 +303,7 @@ fn check_path(compared: &mut Compared, sections: &Sections, trust: &Record, refe
         assert!(KINDS.iter().any(|(known, _)| *known == kind), "{kind}");
         *theirs.entry(kind).or_default() += ms.as_f64().unwrap();
     }
-    let ours = time_by_kind(sections, trust);
+    let ours = time_by_kind(sections);
     let tolerance = PATH_TOLERANCE * reference["window"]["length_ms"].as_f64().unwrap() + ROUNDING_MS;
     for (kind, words) in KINDS {
         let ours: f64 = words.iter().filter_map(|word| ours.get(*word)).sum();

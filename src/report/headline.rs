@@ -135,7 +135,8 @@ impl PathOfStage {
         let categories: HashMap<String, &str> =
             run.kernels.iter().map(|kernel| (unabridged(&kernel.name), kernel.category.as_str())).collect();
         let mut groups: Vec<(PathGroup, Vec<Named>)> = Vec::new();
-        for row in rows.iter().filter(|row| row.stage == stage && row.kind != PathKind::BeforeFirstOp) {
+        let is_of_step = |row: &&CriticalPathRow| row.kind != PathKind::BeforeFirstOp && row.per_step_ms.0 != 0.0;
+        for row in rows.iter().filter(|row| row.stage == stage).filter(is_of_step) {
             let group = PathGroup::of(row.kind);
             let at = groups.iter().position(|(other, _)| *other == group).unwrap_or_else(|| {
                 groups.push((group, Vec::new()));

@@ -36,6 +36,8 @@ section! {
         line: Option<u64>,
         per_step_ms: Ms,
         share_pct: Pct,
+        /// In all steps.
+        in_window_ms: Ms = "In the window",
     }
 }
 
@@ -295,6 +297,22 @@ struct OfStage {
     counted_time: Ns,
 }
 
+/// The time of a part of the path.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct PathTime {
+    /// In the steps that figures of one step are of.
+    counted: Ns,
+    /// In all steps whose times count.
+    all: Ns,
+}
+
+impl PathTime {
+    fn add(&mut self, other: Self) {
+        self.counted += other.counted;
+        self.all += other.all;
+    }
+}
+
 const SOURCE: &str = "the dependency graph of calls and GPU ops, replayed";
 
 impl Show<'_> {
@@ -369,23 +387,28 @@ impl Show<'_> {
 
     /// Rows of equal meaning are one.
     fn rows_of_stage(&self, stage: Stage, of_stage: OfStage) -> Vec<CriticalPathRow> {
-        let mut named: Vec<(CriticalPathRow, Ns)> = Vec::new();
+        let mut named: Vec<(CriticalPathRow, PathTime)> = Vec::new();
         let mut index = std::collections::HashMap::new();
-        for (part, time) in self.parts(stage, |step| self.counts(step)) {
+        let counted = self.parts(stage, |step| self.counts(step)).into_iter();
+        let counted = counted.map(|(part, time)| (part, PathTime { counted: time, all: Ns::ZERO }));
+        let all = self.parts(stage, |step| self.is_recorded(step)).into_iter();
+        let all = all.map(|(part, time)| (part, PathTime { counted: Ns::ZERO, all: time }));
+        for (part, time) in counted.chain(all) {
             let row = self.row(part);
             let key = (row.kind, row.file.clone(), row.name.clone(), row.line);
             let at = *index.entry(key).or_insert(named.len());
             match named.get_mut(at) {
-                Some((_, sum)) => *sum += time,
+                Some((_, sum)) => sum.add(time),
                 None => named.push((row, time)),
             }
         }
         ordering::sort_by_key(&mut named, |(_, time)| std::cmp::Reverse(*time));
         let named = fold_small(named);
-        let finish = |(row, time): (CriticalPathRow, Ns)| CriticalPathRow {
+        let finish = |(row, PathTime { counted, all }): (CriticalPathRow, PathTime)| CriticalPathRow {
             stage,
-            per_step_ms: per_step(time, of_stage.counted),
-            share_pct: Pct::of(time, of_stage.counted_time),
+            per_step_ms: per_step(counted, of_stage.counted),
+            share_pct: Pct::of(counted, of_stage.counted_time),
+            in_window_ms: all.into(),
             ..row
         };
         named.into_iter().map(finish).collect()
@@ -840,11 +863,14 @@ impl Show<'_> {
 }
 
 /// Keeps the largest rows. The others are one row for each kind.
-fn fold_small(mut named: Vec<(CriticalPathRow, Ns)>) -> Vec<(CriticalPathRow, Ns)> {
+fn fold_small(mut named: Vec<(CriticalPathRow, PathTime)>) -> Vec<(CriticalPathRow, PathTime)> {
     let small = named.split_off(MAX_ROWS.min(named.len()));
-    let mut kinds: VecMap<(PathPlace, PathKind), (u64, Ns)> = VecMap::new();
+    let mut kinds: VecMap<(PathPlace, PathKind), (u64, PathTime)> = VecMap::new();
     for (row, time) in small {
-        kinds.update((row.place, row.kind), (0, Ns::ZERO), |(rows, sum)| (*rows, *sum) = (*rows + 1, *sum + time));
+        kinds.update((row.place, row.kind), (0, PathTime::default()), |(rows, sum)| {
+            *rows += 1;
+            sum.add(time);
+        });
     }
     named.extend(kinds.into_vec().into_iter().map(|((place, kind), (rows, time))| {
         let name = sentences::shorter_parts(rows);
