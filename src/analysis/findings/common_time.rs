@@ -29,30 +29,31 @@ pub(super) fn tell(situation: &Situation, mut findings: Vec<Finding>) -> Vec<Fin
     let Some(waited) = situation.waited_part() else { return findings };
     let costs: Vec<(FindingId, f64)> =
         findings.iter().map(|finding| (finding.id, situation.cost_part(finding))).collect();
-    for (index, finding) in findings.iter_mut().enumerate().filter(|(_, finding)| is_general(finding.id)) {
+    // The general findings so far, with the one that has the advice for each.
+    let mut before: Vec<(FindingId, FindingId)> = Vec::new();
+    for finding in findings.iter_mut().filter(|finding| is_general(finding.id)) {
         let cost = situation.cost_part(finding);
         let common = |other: f64| (cost + other - waited).min(other).min(cost);
         let specific = costs.iter().find(|(id, other)| is_specific(*id) && common(*other) >= SAME * cost);
-        let general = costs.iter().take(index).find(|(id, _)| is_general(*id));
-        let Some((id, common)) = specific.or(general).map(|(id, other)| (*id, common(*other))) else { continue };
-        if common > 0.0 {
+        let general = costs.iter().find(|(id, _)| before.first().is_some_and(|(first, _)| first == id));
+        if let Some((id, common)) = specific.or(general).map(|(id, other)| (*id, common(*other)))
+            && common > 0.0
+        {
             finding.evidence += &words::common_time(Ms(finding.cost_ms * common / cost), id.word());
+            let first = before.iter().find(|(other, _)| *other == id).map_or(id, |(_, first)| *first);
+            if common >= SAME * cost {
+                finding.action = words::same_time(first.word());
+                finding.same_as = Some(first);
+            }
         }
-        if common > 0.0 && common >= SAME * cost {
-            finding.action = words::same_time(id.word());
-            finding.same_as = Some(id);
-        }
+        before.push((finding.id, finding.same_as.unwrap_or(finding.id)));
     }
     behind_the_same(findings)
 }
 
 /// The finding with the advice for the time of a finding.
 pub(super) fn first_of_same<'a>(findings: &'a [Finding], finding: &'a Finding) -> &'a Finding {
-    let mut first = finding;
-    for _ in findings {
-        first = findings.iter().find(|other| Some(other.id) == first.same_as).unwrap_or(first);
-    }
-    first
+    findings.iter().find(|other| Some(other.id) == finding.same_as).unwrap_or(finding)
 }
 
 /// Each finding behind that of the same time.
