@@ -237,9 +237,11 @@ fn launches(trace: &Trace, run: &Run) -> Outcome {
     }
 }
 
-/// The number of steps in the section `steps`; `None` without GPU work.
+/// The number of steps in the section `steps`, of each device if all have equally many; `None` without GPU work.
 fn count_of_steps(run: &Run) -> Option<u64> {
-    (run.totals.kernels > 0).then(|| Steps::rows(&run.sections).iter().map(|row| row.steps as u64).sum())
+    let of_each = Steps::figures(&run.sections).and_then(|figures| figures.steps_of_each_device.0);
+    let all = || Steps::rows(&run.sections).iter().map(|row| row.steps as u64).sum();
+    (run.totals.kernels > 0).then(|| of_each.map_or_else(all, |steps| steps as u64))
 }
 
 fn steps(run: &Run) -> Outcome {

@@ -62,7 +62,7 @@ fn step_words(run: &Run, row: &StepRow) -> String {
     let batch = positive(row.batch);
     words::steps(&words::StageSteps {
         stage: row.stage.label(),
-        count: row.steps as u64,
+        count: Steps::count(&run.sections, row.steps),
         median: row.median_ns.unwrap_or_default(),
         parts: step_parts(run, row),
         batch,

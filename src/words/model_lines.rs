@@ -3,6 +3,7 @@
 
 use super::findings::CodeOnPath;
 use super::numbers::{mean_count, short, short_part, trimmed};
+use super::steps::StepCount;
 use super::times::SentenceUnit;
 use super::{noun, or_nothing, stages};
 use crate::digits::grouped;
@@ -13,7 +14,7 @@ use crate::trace::{MeanNs, Ms, Us};
 pub(crate) struct StageSteps<'a> {
     /// The label of the stage.
     pub(crate) stage: &'a str,
-    pub(crate) count: u64,
+    pub(crate) count: StepCount,
     pub(crate) median: MeanNs,
     /// The parts of the median step.
     pub(crate) parts: Vec<(MeanNs, &'a str)>,
@@ -57,8 +58,8 @@ pub(crate) fn steps(steps: &StageSteps) -> String {
     let head = stages::heading(steps.stage);
     let unit = SentenceUnit::of(steps.median);
     let length = match steps.count {
-        1 => "1 step of ".to_owned(),
-        count => format!("{} steps, median ", grouped(count)),
+        StepCount::OfOne(1) => "1 step of ".to_owned(),
+        count => format!("{}, median ", count.words()),
     };
     format!(
         "{head}{length}{}{}{}{}{}.",

@@ -4,6 +4,34 @@ use super::{counted, percent_0};
 use crate::digits::grouped;
 use crate::trace::Fraction;
 
+/// A number of steps, and of which GPUs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StepCount {
+    /// Of one GPU, or it is not said of how many.
+    OfOne(u64),
+    OfEach {
+        steps: u64,
+        gpus: u64,
+    },
+    /// The GPUs have different numbers: their steps may be of different programs.
+    Together {
+        steps: u64,
+        gpus: u64,
+    },
+}
+
+impl StepCount {
+    /// `11 steps`, `11 steps on each of 2 GPUs`, or `25 steps of 2 GPUs together`
+    pub(crate) fn words(self) -> String {
+        let counted = |steps| counted(steps, "step", "steps");
+        match self {
+            Self::OfOne(steps) => counted(steps),
+            Self::OfEach { steps, gpus } => format!("{} on each of {gpus} GPUs", counted(steps)),
+            Self::Together { steps, gpus } => format!("{} of {gpus} GPUs together", counted(steps)),
+        }
+    }
+}
+
 /// Steps that are cut by the window.
 pub(crate) fn cut(steps: u64) -> String {
     format!("{} cut by the window and excluded.", counted(steps, "step is", "steps are"))

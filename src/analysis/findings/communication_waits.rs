@@ -36,11 +36,19 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
             may_wait,
             reason,
         ),
-        action: words::ACTION.to_owned(),
+        action: words::action(last_to_arrive(situation, waits.evidence)),
         same_as: None,
         what_if,
         section: "nccl_ops",
     })
+}
+
+/// The device that waits least, if the file has all ranks that are compared: the others wait for it.
+fn last_to_arrive<'a>(situation: &'a Situation, evidence: Evidence) -> Option<&'a str> {
+    let is_of_ranks = matches!(evidence, Evidence::Ranks { .. });
+    let waiting = |device: &DeviceTimes| device.waits.map(|waits| waits.waiting);
+    let ranks = situation.devices.iter().filter(|device| is_of_ranks && device.waits.is_some());
+    ranks.min_by_key(|device| waiting(device)).map(|device| device.label.as_str())
 }
 
 /// How certain the waiting is, and why it counts as waiting.

@@ -268,17 +268,30 @@ impl Costs {
     pub(crate) fn median_step(&self, saving: &Saving) -> MedianStep {
         let scale =
             self.median_step_ms.filter(|_| self.step_ms > 0.0).map_or(1.0, |median_ms| median_ms / self.step_ms);
+        let measured_ms = scale * self.step_ms;
+        let is_of_all = self.depends_on_ranks(saving);
+        // The steps of the window have other lengths than those of the trace: a bound must hold for both.
+        let [least_ms, most_ms] = saving.step_ms;
+        let without_ms = match is_of_all {
+            true => [scale.min(1.0) * least_ms, (scale.max(1.0) * most_ms).min(measured_ms)],
+            false => [scale * least_ms, scale * most_ms],
+        };
         MedianStep {
-            measured_ms: scale * self.step_ms,
-            without_ms: saving.step_ms.map(|ms| scale * ms),
+            measured_ms,
+            without_ms,
             alone_ms: saving.alone_step_ms.filter(|_| self.differs_alone(saving)).map(|ms| scale * ms),
-            if_no_waits_ms: saving.step_if_no_waits_ms.filter(|_| self.differs_alone(saving)).map(|ms| scale * ms),
+            if_no_waits_ms: saving.step_if_no_waits_ms.filter(|_| is_of_all).map(|ms| scale.min(1.0) * ms),
         }
     }
 
     /// Whether what a cause costs depends on the other ranks: a part of the step that counts is saved only if they change too.
     fn differs_alone(&self, saving: &Saving) -> bool {
         saving.alone_step_ms.is_some_and(|alone_ms| alone_ms - saving.step_ms[1] >= MIN_OF_OTHERS * self.step_ms)
+    }
+
+    /// Whether a part of what a cause may save is saved only if the other ranks change too.
+    fn depends_on_ranks(&self, saving: &Saving) -> bool {
+        saving.alone_step_ms.is_some_and(|alone_ms| alone_ms - saving.step_ms[0] >= MIN_OF_OTHERS * self.step_ms)
     }
 
     /// The part of the main step that is saved if only this rank changes; `None` if the other ranks do not matter.

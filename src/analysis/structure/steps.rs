@@ -6,7 +6,7 @@ use super::measured_steps::MeasuredStep;
 use crate::analysis::context::Context;
 use crate::analysis::measure::percentiles::of_sorted;
 use crate::analysis::recapture::MissingData;
-use crate::analysis::section::{Answer, MeanNs, Pct, Stated, TypedSection, section};
+use crate::analysis::section::{Answer, MeanNs, Pct, Sections, Stated, TypedSection, section};
 use crate::analysis::structure::ranges::no_ranges;
 use crate::analysis::structure::stages::{Basis, Form, Step, representative};
 use crate::analysis::triage::Stage;
@@ -53,6 +53,8 @@ section! {
         busy_outside_ns: Ns,
         /// Between steps that the program does other work between; see `phase_ends`. The mean of the devices. In no step.
         between_phases_ns: Stated<Ns>,
+        /// If several devices have equally many steps of each stage: those of one device.
+        steps_of_each_device: Stated<usize>,
         /// Steps that begin while their process starts. No other figure has them.
         steps_in_start_up: Stated<usize>,
     }
@@ -110,8 +112,40 @@ pub(crate) fn steps(context: &Context) -> Answer<Steps> {
         between_phases_ns: Stated(
             Some(between_phases(&measured.steps, outside.devices)).filter(|time| *time > Ns::ZERO),
         ),
+        steps_of_each_device: Stated(steps_of_each_device(&measured.steps, outside.devices)),
         steps_in_start_up: Stated(Some(measured.starting.len()).filter(|steps| *steps > 0)),
     })
+}
+
+impl Steps {
+    /// How many steps there are of a stage, which has this many on all devices. Of several stages it is not known here which devices have
+    /// them, unless all have equally many.
+    pub(crate) fn count(sections: &Sections, of_stage: usize) -> words::StepCount {
+        let steps = of_stage as u64;
+        let is_only_stage = Self::rows(sections).len() == 1;
+        match Self::figures(sections).filter(|figures| figures.devices > 1) {
+            Some(StepFigures { devices: gpus, steps_of_each_device: Stated(Some(_)), .. }) => {
+                words::StepCount::OfEach { steps: steps / gpus, gpus }
+            }
+            Some(StepFigures { devices: gpus, .. }) if is_only_stage => words::StepCount::Together { steps, gpus },
+            _ => words::StepCount::OfOne(steps),
+        }
+    }
+}
+
+/// The steps of one device, if several devices have equally many of each stage. A step of several devices counts on each.
+fn steps_of_each_device(steps: &[MeasuredStep], devices: u64) -> Option<usize> {
+    let mut counts: VecMap<(Stage, Option<DeviceId>), usize> = VecMap::new();
+    for MeasuredStep { step, .. } in steps {
+        counts.update((step.info.stage, step.device), 0, |count| *count += 1);
+    }
+    let counts = counts.into_vec();
+    let is_equal = counts.chunk_by(|((a, _), _), ((b, _), _)| a == b).all(|of_stage| {
+        let of_devices = || of_stage.iter().map(|(_, count)| count);
+        of_stage.len() as u64 == devices && of_devices().min() == of_devices().max()
+    });
+    let devices = usize::try_from(devices).ok().filter(|devices| *devices > 1 && is_equal)?;
+    Some(steps.len() / devices)
 }
 
 /// The time from each step that ends a phase of the program to the next step of its process on its device, as the mean of the devices.

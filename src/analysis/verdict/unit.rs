@@ -136,7 +136,7 @@ fn stage_steps(subject: &Subject, row: &StepRow, place: words::Place) -> words::
     words::StageSteps {
         stage: row.stage.label(),
         place,
-        count: row.steps as u64,
+        count: Steps::count(sections, row.steps),
         median: row.median_ns.unwrap_or_default().into(),
         long,
         longest: is_long.then(|| (longest_ns.into(), excess::of_longest(sections, row, lacks_work))),

@@ -85,5 +85,16 @@ fn sentence(reason: Reason) -> String {
     }
 }
 
-pub(crate) const ACTION: &str = "Compare the traces of all ranks, with `gpuprism ranks` or open together on the page: this names the \
+/// `last`: the GPU for which the others in the file wait.
+pub(crate) fn action(last: Option<&str>) -> String {
+    match last {
+        Some(gpu) => format!(
+            "GPU {gpu} spends the least time in the collectives, so the others mostly wait for it: find out why it arrives last (uneven \
+             work or a slow host)."
+        ),
+        None => ACTION.to_owned(),
+    }
+}
+
+const ACTION: &str = "Compare the traces of all ranks, with `gpuprism ranks` or open together on the page: this names the \
      ranks that arrive last. Fix the cause there (uneven work or a slow host).";

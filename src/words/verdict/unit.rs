@@ -4,6 +4,7 @@
 use crate::digits::grouped;
 use crate::trace::{Fraction, Ms, Pct};
 use crate::words::numbers::mean_count;
+use crate::words::steps::StepCount;
 use crate::words::{or_nothing, percent_1, stages, time};
 
 /// The steps of a stage.
@@ -12,7 +13,7 @@ pub(crate) struct StageSteps<'a> {
     /// The label of the stage.
     pub(crate) stage: &'a str,
     pub(crate) place: Place,
-    pub(crate) count: u64,
+    pub(crate) count: StepCount,
     pub(crate) median: Ms,
     /// The longest step, if the others are short beside it, and what its time beyond the median is.
     pub(crate) longest: Option<(Ms, Option<Excess>)>,
@@ -151,10 +152,10 @@ pub(crate) fn steps(steps: &StageSteps) -> String {
     };
     let length = time(steps.median);
     let length = match steps.count {
-        1 => format!("1 step of {length}"),
-        several => format!("{} steps, median {length}", grouped(several)),
+        StepCount::OfOne(1) => format!("1 step of {length}"),
+        several => format!("{}, median {length}", several.words()),
     };
-    let on_average = if steps.count == 1 { "" } else { "mean " };
+    let on_average = if steps.count == StepCount::OfOne(1) { "" } else { "mean " };
     let longest = or_nothing(steps.longest, |(longest, excess)| longest_step(longest, excess));
     let long = or_nothing(steps.long, long_steps);
     let batch = or_nothing(steps.mean_batch, |batch| format!(", {on_average}batch {}", mean_count(batch)));
