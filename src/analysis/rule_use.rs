@@ -99,7 +99,7 @@ pub(super) fn sums(kernels: &[KernelSum], indices: impl Iterator<Item = usize>) 
 }
 
 fn rules_in_force(rules: &RuleSet, kernels: &[KernelSum], usage: &Usage) -> Answer<RulesInForce> {
-    let mut answer = RulesInForce::answer(words::in_force(&rules.label()))
+    let mut answer = RulesInForce::answer(words::in_force(rules.label()))
         .limit("The first rule that matches a name takes it. A name is shadowed if the rule matches it but an earlier rule takes it");
     if usage.fully_tested < kernels.len() {
         answer = answer.limit(words::shadowing_of_some(usage.fully_tested, kernels.len()));

@@ -65,6 +65,14 @@ struct Times {
     time: Ns,
 }
 
+/// A kernel that runs equally often in most steps.
+struct UsualKernel {
+    name: NameId,
+    steps: Vec<(usize, Times)>,
+    /// How often it runs in most of them.
+    count: i64,
+}
+
 impl Lane {
     /// The largest group of comparable steps; `None` if it is too small for a trend.
     fn of(context: &Context, stage: Stage) -> Option<Self> {
@@ -114,19 +122,17 @@ impl Lane {
     fn by_category(&self, context: &Context) -> Option<BTreeMap<String, Vec<i64>>> {
         let limits = &thresholds().step_drift;
         let min_steps = limits.min_equal_steps_share.value * self.steps.len() as f64;
-        let kernels: Vec<(NameId, Vec<(usize, Times)>, i64)> = self
-            .kernels(context)
-            .into_iter()
-            .filter_map(|(name, steps)| {
-                let usual = mode(steps.iter().map(|(_, times)| times.count).collect())?;
-                let equal = steps.iter().filter(|(_, times)| times.count == usual).count();
-                (equal as f64 >= min_steps).then_some((name, steps, usual))
-            })
-            .collect();
+        let usual_kernel = |(name, steps): (NameId, Vec<(usize, Times)>)| {
+            let count = mode(steps.iter().map(|(_, times)| times.count).collect())?;
+            let equal = steps.iter().filter(|(_, times)| times.count == count).count();
+            (equal as f64 >= min_steps).then_some(UsualKernel { name, steps, count })
+        };
+        let kernels: Vec<UsualKernel> = self.kernels(context).into_iter().filter_map(usual_kernel).collect();
         let mut equal = vec![0_usize; self.steps.len()];
-        for (step, _) in kernels.iter().flat_map(|(_, steps, usual)| steps.iter().filter(|(_, at)| at.count == *usual))
-        {
-            equal.get_mut(*step).into_iter().for_each(|count| *count += 1);
+        for kernel in &kernels {
+            for (step, _) in kernel.steps.iter().filter(|(_, times)| times.count == kernel.count) {
+                equal.get_mut(*step).into_iter().for_each(|count| *count += 1);
+            }
         }
         let usual: Vec<bool> = equal.iter().map(|count| *count == kernels.len()).collect();
         let kept = usual.iter().filter(|is_usual| **is_usual).count();
@@ -135,7 +141,7 @@ impl Lane {
         }
         let categories = Categories::by_default_rules(context.trace)?;
         let mut sums: BTreeMap<String, Vec<i64>> = BTreeMap::new();
-        for (name, steps, _) in kernels {
+        for UsualKernel { name, steps, .. } in kernels {
             let raw = context.trace.names.get(name);
             let (category, _) = categories.of(raw, &names::demangle(raw));
             let of_kept = steps.iter().filter(|(step, _)| usual.get(*step) == Some(&true));

@@ -141,7 +141,7 @@ impl Changes<'_> {
     fn without_rank_waits(&self, weights: &[Ns]) -> Vec<Ns> {
         let mut weights = weights.to_vec();
         for (op, row) in self.parts.recorded.ops.iter().filter(|(_, op)| op.communicates()) {
-            let least = self.parts.transfers.at(&row).least;
+            let least = self.parts.transfers.at(row).least;
             for (edge, _) in self.graph.edges_to(self.graph.end_of_op(op)).filter(|(_, edge)| edge.kind == EdgeKind::Op)
             {
                 weights.get_mut(edge.index()).into_iter().for_each(|weight| *weight = least.min(*weight));
