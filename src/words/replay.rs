@@ -50,7 +50,14 @@ pub(crate) fn range_of(part: &str) -> Option<&str> {
 
 /// The parts of the path that are not listed.
 pub(crate) fn shorter_parts(parts: u64) -> String {
-    format!("{parts} with less time")
+    format!("{parts}{WITH_LESS_TIME}")
+}
+
+const WITH_LESS_TIME: &str = " with less time";
+
+/// Whether the name is that of several parts that are not listed.
+pub(crate) fn is_shorter_parts(name: &str) -> bool {
+    name.ends_with(WITH_LESS_TIME)
 }
 
 /// A cause that the trace does not have.

@@ -29,6 +29,7 @@ pub(super) fn tell(situation: &Situation, mut findings: Vec<Finding>) -> Vec<Fin
     let Some(waited) = situation.waited_part() else { return findings };
     let costs: Vec<(FindingId, f64)> =
         findings.iter().map(|finding| (finding.id, situation.cost_part(finding))).collect();
+    let costs_of = |id: FindingId| costs.iter().find(|(other, _)| *other == id).map_or(0.0, |(_, cost)| *cost);
     // The general findings so far, with the one that has the advice for each.
     let mut before: Vec<(FindingId, FindingId)> = Vec::new();
     for finding in findings.iter_mut().filter(|finding| is_general(finding.id)) {
@@ -41,7 +42,9 @@ pub(super) fn tell(situation: &Situation, mut findings: Vec<Finding>) -> Vec<Fin
         {
             finding.evidence += &words::common_time(Ms(finding.cost_ms * common / cost), id.word());
             let first = before.iter().find(|(other, _)| *other == id).map_or(id, |(_, first)| *first);
-            if common >= SAME * cost {
+            // Of two general ones, each has advice for the rest of its time.
+            let least = if is_general(id) { cost.max(costs_of(id)) } else { cost };
+            if common >= SAME * least {
                 finding.action = words::same_time(first.word());
                 finding.same_as = Some(first);
             }

@@ -120,9 +120,10 @@ pub(crate) fn findings(context: &Context, sections: &Sections) -> Answer<Finding
         share if share >= thresholds.medium_severity_share => Severity::Medium,
         _ => Severity::Low,
     };
-    // The same time is as severe.
-    let severities: Vec<Severity> =
-        findings.iter().map(|finding| own_severity(common_time::first_of_same(&findings, finding))).collect();
+    // Behind the finding with the advice for the same time.
+    let severity =
+        |finding: &Finding| own_severity(finding).min(own_severity(common_time::first_of_same(&findings, finding)));
+    let severities: Vec<Severity> = findings.iter().map(severity).collect();
     let mut graded: Vec<(Severity, Finding)> = severities.into_iter().zip(findings).collect();
     // Stable, so that findings of one severity stay in their order.
     ordering::sort_by_key(&mut graded, |(severity, _)| Reverse(*severity));

@@ -13,7 +13,7 @@ use crate::analysis::structure::step_budget::StepBudget;
 use crate::analysis::structure::steps::{StepRow, Steps};
 use crate::analysis::unit::Unit;
 use crate::words::findings::{CodeKind, CodeSteps};
-use crate::words::replay::range_of;
+use crate::words::replay::{is_shorter_parts, range_of};
 
 /// Less than this part of a step says nothing about the other ranks.
 const MIN_OF_OTHERS: f64 = 0.02;
@@ -393,7 +393,9 @@ impl Costs {
         let rows = self.rows.iter().filter(|row| Some(row.id.cause) == cause);
         let costliest = rows.max_by(|a, b| cost_ms(a).total_cmp(&cost_ms(b))).filter(|row| row.stage != self.main);
         let stage = costliest.map_or(self.main, |row| row.stage);
-        let is_it = |row: &&CriticalPathRow| row.stage == stage && groups.contains(&PathGroup::of(row.kind));
+        let is_it = |row: &&CriticalPathRow| {
+            row.stage == stage && groups.contains(&PathGroup::of(row.kind)) && !is_shorter_parts(&row.name)
+        };
         let row = self.paths.iter().rev().filter(is_it).max_by(|a, b| a.per_step_ms.0.total_cmp(&b.per_step_ms.0))?;
         let steps = match costliest {
             _ if !self.has_steps => CodeSteps::NoSteps,
