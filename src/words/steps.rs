@@ -146,3 +146,15 @@ pub(crate) fn few_for_line([min_steps, min_sizes]: [usize; 2], [steps, sizes]: [
          sum of the contexts; the trace has {steps} of {sizes}."
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_of_several_gpus_are_counted_on_each_or_said_to_be_pooled() {
+        assert_eq!(StepCount::OfOne(1).words(), "1 step");
+        assert_eq!(StepCount::OfEach { steps: 11, gpus: 2 }.words(), "11 steps on each of 2 GPUs");
+        assert_eq!(StepCount::Together { steps: 25, gpus: 2 }.words(), "25 steps of 2 GPUs together");
+    }
+}

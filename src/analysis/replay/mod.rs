@@ -35,6 +35,8 @@ mod path;
 mod pinnable;
 mod pinned;
 mod queue;
+#[cfg(test)]
+mod ranks_tests;
 mod recorded;
 pub(crate) mod sections;
 #[cfg(not(target_arch = "wasm32"))]

@@ -192,7 +192,9 @@ fn idle_time_without_launches_has_no_cause() {
 fn with_shifted_durations_no_category_and_no_communication_is_named() {
     let text = |lost_at: usize| verdict(&mut replay_of_layers(lost_at));
     let intact = text(usize::MAX);
-    assert!(intact.contains("bound by communication, without which the work is 66.0 % shorter"), "{intact}");
+    // The sizes of the messages are unknown, so one rank does not show how much of the time is waiting.
+    let expected = "without communication, which may wait for other ranks, the work is 0.0 to 66.0 % shorter";
+    assert!(intact.contains(expected), "{intact}");
     let shifted = text(30);
     assert!(shifted.contains("durations in graph replays do not belong to their kernel names"), "{shifted}");
     assert!(!shifted.contains("communication") && !shifted.contains("gemm"), "{shifted}");

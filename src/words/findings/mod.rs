@@ -359,6 +359,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_saving_on_all_ranks_is_a_range_up_to_no_waits_at_all() {
+        let of = |without: [f64; 2], if_no_waits| {
+            let without = without.map(Ms);
+            replayed(Replayed { is_step: true, measured: Ms(4.4), without, alone: Some(Ms(4.4)), if_no_waits })
+        };
+        let range = of([3.7, 3.7], Some(Ms(3.4)));
+        assert!(range.contains(
+            "if the others arrive at least as much earlier, a step takes 3.4 ms to 3.7 ms instead of 4.4 ms"
+        ));
+        // Nothing is certain.
+        let bound = of([2.2, 4.4], Some(Ms(2.2)));
+        assert_eq!(bound, ". Replayed: without it on all ranks a step takes at least 2.2 ms instead of 4.4 ms");
+    }
+
+    #[test]
     fn a_title_begins_with_a_capital_alone_and_without_in_a_sentence() {
         for known in TITLES {
             assert!(known.starts_with(|letter: char| letter.is_ascii_lowercase()), "{known}");
