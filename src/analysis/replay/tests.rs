@@ -262,6 +262,37 @@ fn launches_that_nearly_all_find_the_queue_full_wait_for_the_gpu() {
     assert!(low > 90.0, "{low}");
 }
 
+/// Ten steps: a kernel of 10 ms that a blocking call waits for, and a wait for data before the next step.
+fn with_loader(wait_us: i64) -> Sections {
+    let mut trace = TestTrace::coded();
+    trace.in_us();
+    for start in (0..10).map(|step| step * (10_000 + wait_us)) {
+        let end = start + 10_000;
+        trace.range("step[DECODE bs=2]", start..end);
+        trace.launch(start..start + 5).launches("gemm", start + 5..end);
+        trace.call("cudaStreamSynchronize", start + 10..end);
+        trace.cpu_op("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", end..end + wait_us, 1);
+    }
+    let mut trace = trace.finish();
+    crate::session::look_up_code(&mut trace);
+    crate::analysis::testing::analyze(&trace).sections
+}
+
+#[test]
+fn a_short_wait_for_data_hides_no_more_than_its_length_and_a_long_one_the_whole_step() {
+    let of_gpu_work = |wait_us| {
+        let row = WhatIf::rows(&with_loader(wait_us)).into_iter().find(|row| row.id.to_string() == "gpu").unwrap();
+        (row.per_step_low_ms.0, row.per_step_high_ms.0)
+    };
+    for wait_us in [1, 50, 99, 100, 101, 120, 199] {
+        let (low, high) = of_gpu_work(wait_us);
+        assert!(high > 9.9 && low >= high - 1e-3 * wait_us as f64 - 1e-6, "{wait_us} us: {low} to {high}");
+    }
+    // A worker that needs 14 ms for a batch does so too if the GPU does nothing.
+    let (low, high) = of_gpu_work(4_000);
+    assert!(low < 1e-6 && high > 9.9, "{low} to {high}");
+}
+
 #[test]
 fn a_trace_without_launches_says_what_to_record() {
     let sections = TestTrace::nsys().in_us().kernel("k", 0..10).kernel("k", 20..30).sections();
