@@ -192,7 +192,7 @@ export type Strips = { chart: Chart | null; axis: Chart | null; frame: ChartNode
 export type WindowGroup = { title: string; windows: { title: string; window: string; stage: string }[]; more: string };
 
 /** The lines of idle time. */
-export type Hatching = 'rising' | 'falling' | 'vertical' | 'horizontal' | 'squared' | 'crossed' | 'dashed' | 'broken' | 'dotted';
+export type Hatching = 'rising' | 'falling' | 'vertical' | 'horizontal' | 'squared' | 'crossed' | 'dashed' | 'broken' | 'stepped' | 'dotted';
 
 /** `hatch` is null for a filled bar. */
 export type TimelineStyle = { class: string; title: string; hatch: Hatching | null };

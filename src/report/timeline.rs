@@ -249,6 +249,8 @@ pub enum Hatching {
     Dashed,
     /// Short vertical dashes.
     Broken,
+    /// Corners, as of a staircase.
+    Stepped,
     /// Dots.
     Dotted,
 }
@@ -265,8 +267,7 @@ impl Hatching {
             "unseen" => Self::Crossed,
             "no_requests" => Self::Dashed,
             "profiler" => Self::Broken,
-            // As the other waits of work that was launched.
-            "other_gpu" => Self::Vertical,
+            "other_gpu" => Self::Stepped,
             _ => Self::Dotted,
         }
     }
@@ -443,7 +444,7 @@ mod tests {
         let timeline = timeline(&trace.kernel("gemm", 0..1_000).finish());
         let styles = styles(&timeline).into_iter().filter(|style| !style.title.contains("turnaround"));
         let hatchings: Vec<Hatching> = styles.filter_map(|style| style.hatch).collect();
-        assert_eq!(hatchings.len(), 9);
+        assert_eq!(hatchings.len(), 10);
         let is_twice = |index: usize| hatchings[index + 1..].contains(&hatchings[index]);
         assert!(!(0..hatchings.len()).any(is_twice), "{hatchings:?}");
     }
