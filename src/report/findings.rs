@@ -136,17 +136,17 @@ mod tests {
     use crate::analysis::section::Section;
     use crate::report::tests_support::empty_run;
 
-    /// A run with this label and these findings: severity, title and cost in milliseconds.
+    /// A run of 100 ms with this label and these findings: severity, title and cost in milliseconds.
     fn run(label: &str, findings: &[(&str, &str, f64)]) -> Run {
-        let mut section = Section::new("Findings", "", &["severity", "title", "cost_ms", "evidence"]);
+        let mut section = Section::new("Findings", "", &["severity", "title", "cost_ms", "share_pct", "evidence"]);
         for (severity, title, cost_ms) in findings {
-            section.row([(*severity).into(), (*title).into(), (*cost_ms).into(), label.into()]);
+            section.row([(*severity).into(), (*title).into(), (*cost_ms).into(), (*cost_ms).into(), label.into()]);
         }
         Run { sections: [("findings".to_owned(), section)].into(), ..empty_run(label) }
     }
 
     #[test]
-    fn findings_are_sorted_by_severity_then_cost_and_equal_ones_of_several_runs_are_merged() {
+    fn findings_are_sorted_by_severity_then_share_and_equal_ones_of_several_runs_are_merged() {
         let runs = vec![
             run("a", &[("high", "Idle", 2.0), ("low", "Copies", 9.0)]),
             run("b", &[("high", "Idle", 5.0)]),

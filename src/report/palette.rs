@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-const DATA: &str = include_str!("../../patterns/palette.json");
+const DATA: &str = include_str!(concat!(env!("OUT_DIR"), "/palette.json"));
 
 #[derive(Debug, Default)]
 struct Palette {

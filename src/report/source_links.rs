@@ -23,7 +23,7 @@ struct Package {
 from_json!(strict Package { package, title, repository, folder, branch });
 
 static LINKS: LazyLock<Links> =
-    LazyLock::new(|| embedded(json::read(include_str!("../../patterns/source_links.json"))));
+    LazyLock::new(|| embedded(json::read(include_str!(concat!(env!("OUT_DIR"), "/source_links.json")))));
 
 /// The source of a place on the web.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -13,7 +13,7 @@ struct StepFrames {
 from_json!(StepFrames { frames, numbered });
 
 static FRAMES: LazyLock<StepFrames> =
-    LazyLock::new(|| embedded(json::read(include_str!("../../patterns/step_frames.json"))));
+    LazyLock::new(|| embedded(json::read(include_str!(concat!(env!("OUT_DIR"), "/step_frames.json")))));
 
 /// Whether a Python frame of this name runs one step of a serving engine.
 ///

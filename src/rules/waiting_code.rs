@@ -23,7 +23,7 @@ struct WaitingCode {
 from_json!(WaitingCode { functions, code, ops, takes_requests, chooses_batch, runs_batch });
 
 static WORDS: LazyLock<WaitingCode> =
-    LazyLock::new(|| embedded(json::read(include_str!("../../patterns/waiting_code.json"))));
+    LazyLock::new(|| embedded(json::read(include_str!(concat!(env!("OUT_DIR"), "/waiting_code.json")))));
 
 /// The built-in Python function of this raw name, if a thread only waits in it.
 ///

@@ -630,10 +630,11 @@ mod tests {
 
     proptest! {
         /// Streams that run in order, launched by their own threads, on a device whose clock differs and jitters by less than the
-        /// time between an op and its launch.
+        /// time between an op and its launch. Every op takes time: two ops of one launch that are alike and take none are one that the file
+        /// has twice.
         #[test]
         fn a_possible_trace_loses_no_op(
-            launches in prop::collection::vec((0_i64..3, 0_i64..50_000, 0_i64..30_000, 0_i64..3, 1_usize..4), 1..60),
+            launches in prop::collection::vec((0_i64..3, 0_i64..50_000, 1_i64..30_000, 0_i64..3, 1_usize..4), 1..60),
             offset in -100_000_i64..100_000,
         ) {
             let mut trace = TestTrace::new();

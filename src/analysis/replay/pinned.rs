@@ -40,7 +40,7 @@ fn hidden_by(delay: Ns, step: Ns) -> Ns {
     let own = delay.0 as f64 * (delay.0 as f64 / FETCH.0 as f64).min(1.0);
     let share = delay.since(FETCH).0 as f64 / step.0.max(1) as f64;
     let of_step = ((share - SHORT_SHARE) / (LONG_SHARE - SHORT_SHARE)).clamp(0.0, 1.0);
-    Ns((own + of_step * step.0 as f64) as i64)
+    Ns((own + of_step * step.0 as f64).round() as i64)
 }
 
 /// The length of the step of the window around a time; of the window without steps.
