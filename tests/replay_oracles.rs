@@ -93,6 +93,11 @@ const DEVIATIONS: &[(&str, &[&str], &str)] = &[
         "gpuprism finds the steps by their repeated kernels; the reference takes all after the start.",
     ),
     (
+        "gtx1060_windows_s2.9",
+        &["path: first use", "path: host + in call"],
+        "The first use ends before the first op. gpuprism names no cause of that time, which belongs to no step.",
+    ),
+    (
         "h100_nvl_small",
         &[
             "window",
@@ -117,7 +122,8 @@ const ROUNDING_MS: f64 = 0.001;
 /// store calls of torch traces that neither launch nor wait, so that their time is host code.
 const KINDS: &[(&str, &[&str])] = &[
     ("kernel", &["kernel"]),
-    ("communication", &["communication"]),
+    // The reference does not divide it.
+    ("communication", &["communication", "wait for other ranks"]),
     ("copy", &["copy"]),
     ("memory set", &["memory set"]),
     ("graph (whole)", &["whole graph"]),
@@ -334,9 +340,11 @@ fn check_savings(compared: &mut Compared, what_if: &Section, lead_ms: f64, refer
     let check = |compared: &mut Compared, figure: &str, ours: Option<[f64; 2]>, theirs: Option<&Value>| {
         let ours = ours.unwrap_or_default();
         let theirs = theirs.map_or([0.0, 0.0], |saving| ["low", "high"].map(|end| saving[end].as_f64().unwrap()));
-        let is_equal = ours.iter().zip(theirs).all(|(ours, theirs)| {
+        let is_equal = ours.iter().zip(theirs).enumerate().all(|(end, (ours, theirs))| {
             let missing = theirs - ours;
-            missing >= -tolerance && missing <= tolerance + lead_ms
+            // The reference saves the waits in collectives for certain.
+            let may_be_less = figure == "communication" && end == 0;
+            missing >= -tolerance && (may_be_less || missing <= tolerance + lead_ms)
         });
         compared.check(figure, is_equal, || format!("{ours:.4?}, reference {theirs:.4?}, tolerance {tolerance:.4}"));
     };

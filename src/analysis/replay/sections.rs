@@ -404,12 +404,16 @@ impl Show<'_> {
         }
         ordering::sort_by_key(&mut named, |(_, time)| std::cmp::Reverse(*time));
         let named = fold_small(named);
-        let finish = |(row, PathTime { counted, all }): (CriticalPathRow, PathTime)| CriticalPathRow {
-            stage,
-            per_step_ms: per_step(counted, of_stage.counted),
-            share_pct: Pct::of(counted, of_stage.counted_time),
-            in_window_ms: all.into(),
-            ..row
+        // Where the steps that count take no time, all do.
+        let is_counted = of_stage.counted_time > Ns::ZERO;
+        let (steps, stage_time) = match is_counted {
+            true => (of_stage.counted, of_stage.counted_time),
+            false => (of_stage.steps, of_stage.time),
+        };
+        let finish = |(row, PathTime { counted, all }): (CriticalPathRow, PathTime)| {
+            let time = if is_counted { counted } else { all };
+            let share_pct = Pct::of(time, stage_time);
+            CriticalPathRow { stage, per_step_ms: per_step(time, steps), share_pct, in_window_ms: all.into(), ..row }
         };
         named.into_iter().map(finish).collect()
     }
