@@ -35,8 +35,6 @@ mod path;
 mod pinnable;
 mod pinned;
 mod queue;
-#[cfg(test)]
-mod ranks_tests;
 mod recorded;
 pub(crate) mod sections;
 #[cfg(not(target_arch = "wasm32"))]
