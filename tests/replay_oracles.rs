@@ -42,7 +42,7 @@ const DEVIATIONS: &[(&str, &[&str], &str)] = &[
     ("dlrm_v100_rank3", &["window", "path: host + in call"], WORK_OF_BEFORE),
     (
         "a100_mpi_saxpy_s2.9",
-        &["window", "path: host + in call", "path: first use"],
+        &["window", "path: host + in call"],
         "A call of 12 ms before the first launch is a first use: a process has nothing to wait for then.",
     ),
     (
@@ -51,7 +51,6 @@ const DEVIATIONS: &[(&str, &[&str], &str)] = &[
             "window",
             "unexplained",
             "path: host + in call",
-            "path: first use",
             "host",
             "between_calls",
             "host function: code without a record",
