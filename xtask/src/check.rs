@@ -284,7 +284,7 @@ fn page_test(file: &Path, chromium: &Path, program: &Path) -> Result<(Result<()>
 /// Compares the results of the command line, as the checks build it, and of the page's modules, because an optimiser can make them
 /// differ: see `docs/decisions/017-optimiser-fault.md`.
 fn same_results() -> Result<()> {
-    compare_builds(&Program::built()?, &Program::built()?, 300)
+    compare_builds(&Program::built()?, &Program::built()?, 100)
 }
 
 /// The same with the release build and the debug build of the command line, and the page in `dist`.
