@@ -3,10 +3,10 @@
 //! Each check is a process of its own, whose output goes to `target/check-logs/ID.log` and is printed when it ends. So checks that run
 //! at the same time do not mix their output, and [`Counts`] can read the results of the tests from it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -18,41 +18,50 @@ use crate::program::{PROFILE, Program, cargo, with_lints};
 use crate::wasm::Purpose;
 use crate::{book, cpu, page, project, python, setup, vscode, wasm};
 
-/// A check: its id, what it is, and the function.
-type Check = (&'static str, &'static str, fn() -> Result<()>);
+/// One of the checks.
+struct Check {
+    id: &'static str,
+    title: &'static str,
+    /// The checks that write what it reads, or that must not run beside it.
+    after: &'static [&'static str],
+    run: fn() -> Result<()>,
+}
 
-/// Checks that run one after the other.
-type Lane = &'static [Check];
+const fn check(
+    id: &'static str,
+    title: &'static str,
+    after: &'static [&'static str],
+    run: fn() -> Result<()>,
+) -> Check {
+    Check { id, title, after, run }
+}
 
-/// One stage after the other; the lanes of a stage at the same time.
-const STAGES: &[&[Lane]] = &[
-    &[&[("format", "format", format)]],
-    &[
-        // The lane of the native compiler, which uses both cores except while it links and tests.
-        &[
-            ("compile", "lints and compilation of programs and tests", compile),
-            ("rust", "Rust tests", rust_tests),
-            ("xtask", "Rust tests of xtask", xtask_tests),
-        ],
-        // The lane of the page. Its compiler has a target folder, and so a lock, of its own, and uses one core most of the time.
-        &[
-            ("setup", "setup of Node, the browser and Python", set_up),
-            ("page-build", "lints and build of the page", || page::build(None, Purpose::Check)),
-            // Its scripts import the types of `dist/pkg`.
-            ("page-types", "types and lints of the page", page_types_and_lints),
-            ("simd", "SIMD in the page's modules", || wasm::assert_simd(&project::dist())),
-            ("oracle", "second computation in Python", oracle),
-        ],
-    ],
-    &[
-        &[
-            ("book", "generated chapters and links of the book", book::check),
-            ("builds", "same results of all builds", same_results),
-        ],
-        &[("python", "Python package", || python::test_module(&Program::built()?))],
-    ],
-    // Alone: some of these measure times.
-    &[&[("page", "page in the browser", page_tests)]],
+/// How many checks run at the same time. Most of them use one core for a part of their time.
+const AT_ONCE: usize = 2;
+
+/// All checks. Of those that can start, the first one does.
+const CHECKS: &[Check] = &[
+    check("format", "format", &[], format),
+    check("compile", "lints and compilation of programs and tests", &["format"], compile),
+    check("setup", "setup of Node, the browser and Python", &["format"], set_up),
+    // Its compiler has a target folder, and so a lock, of its own.
+    check("page-build", "lints and build of the page", &["setup"], || page::build(None, Purpose::Check)),
+    check("rust", "Rust tests", &["compile"], rust_tests),
+    check("builds", "same results of all builds", &["compile", "page-build"], same_results),
+    check("python", "Python package", &["compile", "setup"], || python::test_module(&Program::built()?)),
+    // Its scripts import the types of `dist/pkg`.
+    check("page-types", "types and lints of the page", &["page-build"], page_types_and_lints),
+    check("simd", "SIMD in the page's modules", &["page-build"], || wasm::assert_simd(&project::dist())),
+    check("oracle", "second computation in Python", &["setup"], oracle),
+    check("xtask", "Rust tests of xtask", &["compile"], xtask_tests),
+    check("book", "generated chapters and links of the book", &["compile", "page-build"], book::check),
+    // Alone: it measures times, and its browsers use all cores.
+    check(
+        "page",
+        "page in the browser",
+        &["rust", "builds", "python", "page-types", "simd", "oracle", "xtask", "book"],
+        page_tests,
+    ),
 ];
 
 /// If it is set, a test that needs a recorded trace must not be skipped.
@@ -66,41 +75,30 @@ pub fn all() -> Result<()> {
         fs::remove_dir_all(&logs).with_context(|| format!("cannot empty {}", logs.display()))?;
     }
     fs::create_dir_all(&logs).with_context(|| format!("cannot make {}", logs.display()))?;
-    let run = Progress {
-        program: std::env::current_exe()?,
-        logs,
-        has_failed: AtomicBool::new(false),
-        done: Mutex::default(),
-    };
-    for stage in STAGES {
-        thread::scope(|scope| {
-            for lane in *stage {
-                scope.spawn(|| run.lane(lane));
-            }
-        });
-        if run.has_failed.load(Ordering::Relaxed) {
-            break;
+    let run = Progress { program: std::env::current_exe()?, logs, state: Mutex::default(), changed: Condvar::new() };
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| run.work());
         }
-    }
-    let done = run.done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    summary(&done, start.elapsed().as_secs())
+    });
+    let state = run.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    summary(&state.done, start.elapsed().as_secs())
 }
 
 /// Runs the check with this id, in this process.
 pub fn one(id: &str) -> Result<()> {
-    let mut checks = STAGES.iter().flat_map(|stage| stage.iter()).flat_map(|lane| lane.iter());
-    let Some((_, title, check)) = checks.find(|check| check.0 == id) else {
-        let ids: Vec<&str> =
-            STAGES.iter().flat_map(|stage| stage.iter()).flat_map(|lane| lane.iter()).map(|check| check.0).collect();
+    let Some(check) = CHECKS.iter().find(|check| check.id == id) else {
+        let ids: Vec<&str> = CHECKS.iter().map(|check| check.id).collect();
         bail!("no check {id}; there are {}", ids.join(", "));
     };
-    let outcome = check().with_context(|| format!("the check \"{title}\" failed"));
+    let outcome = (check.run)().with_context(|| format!("the check \"{}\" failed", check.title));
     cpu::print();
     outcome
 }
 
 /// A check that has ended.
 struct Done {
+    id: &'static str,
     title: &'static str,
     seconds: u64,
     /// Of its processes.
@@ -109,26 +107,70 @@ struct Done {
     failure: Option<anyhow::Error>,
 }
 
-/// What the lanes share.
+/// What the threads that run checks share.
 struct Progress {
     program: PathBuf,
     logs: PathBuf,
-    has_failed: AtomicBool,
-    done: Mutex<Vec<Done>>,
+    state: Mutex<State>,
+    /// Signalled when a check has ended.
+    changed: Condvar,
+}
+
+/// How far the checks are.
+#[derive(Default)]
+struct State {
+    started: BTreeSet<&'static str>,
+    done: Vec<Done>,
+}
+
+impl State {
+    /// The first check that waits for none. None after a failure: what comes now would only delay its message.
+    fn next(&mut self) -> Next {
+        let has_failed = self.done.iter().any(|check| check.failure.is_some());
+        if has_failed || self.started.len() == CHECKS.len() {
+            return Next::End;
+        }
+        let is_done = |id: &&str| self.done.iter().any(|check| check.id == *id);
+        let can_start = |check: &&Check| !self.started.contains(check.id) && check.after.iter().all(is_done);
+        match CHECKS.iter().find(can_start) {
+            Some(check) => {
+                self.started.insert(check.id);
+                Next::Run(check)
+            }
+            None => Next::Wait,
+        }
+    }
+}
+
+/// What a thread does next.
+enum Next {
+    Run(&'static Check),
+    /// Until another check has ended.
+    Wait,
+    End,
 }
 
 impl Progress {
-    fn lane(&self, lane: Lane) {
-        for check in lane {
-            // A failure in another lane: what comes now would only delay its message.
-            if self.has_failed.load(Ordering::Relaxed) || !self.check(check) {
-                return;
+    /// Runs checks until none is left or one has failed.
+    fn work(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match state.next() {
+                Next::Run(check) => {
+                    drop(state);
+                    let done = self.run(check);
+                    state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+                    state.done.push(done);
+                    self.changed.notify_all();
+                }
+                Next::Wait => state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Next::End => return,
             }
         }
     }
 
-    /// Runs a check and prints its output. Returns whether it passed.
-    fn check(&self, (id, title, _): &Check) -> bool {
+    /// Runs a check and prints its output.
+    fn run(&self, &Check { id, title, .. }: &Check) -> Done {
         println!("== {title}: begins");
         let start = Instant::now();
         let log = self.logs.join(format!("{id}.log"));
@@ -141,20 +183,16 @@ impl Progress {
         let text = fs::read(&log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let word = if outcome.is_ok() { "passed" } else { "FAILED" };
-        let is_ok = outcome.is_ok();
-        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
+        // In one call, so that the outputs of two checks do not mix.
         println!("\n== {title}\n{}\n== {title}: {word} in {seconds} s\n", text.trim_end());
-        done.push(Done {
+        Done {
+            id,
             title,
             seconds,
             processor_seconds: cpu::read(&text),
             counts: Counts::read(&text),
             failure: outcome.err(),
-        });
-        if !is_ok {
-            self.has_failed.store(true, Ordering::Relaxed);
         }
-        is_ok
     }
 }
 
@@ -321,4 +359,48 @@ fn test_files(directory: &Path) -> Result<Vec<PathBuf>> {
         bail!("{} contains no *.test.mjs or *.test.js", directory.display());
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_check_can_start_and_the_page_is_tested_alone() {
+        let mut state = State::default();
+        while let Next::Run(check) = state.next() {
+            if check.id == "page" {
+                assert_eq!(state.done.len() + 1, CHECKS.len());
+            }
+            state.done.push(done(check, None));
+        }
+        assert_eq!(state.done.len(), CHECKS.len());
+        assert_eq!(needed("page").len() + 1, CHECKS.len());
+    }
+
+    /// The checks that end before this one starts.
+    fn needed(id: &str) -> BTreeSet<&'static str> {
+        let after = CHECKS.iter().filter(|check| check.id == id).flat_map(|check| check.after);
+        after.flat_map(|id| needed(id).into_iter().chain([*id])).collect()
+    }
+
+    #[test]
+    fn nothing_starts_after_a_failure_or_before_what_it_needs() {
+        let mut state = State::default();
+        let Next::Run(format) = state.next() else { panic!("format") };
+        assert!(matches!(state.next(), Next::Wait), "all others need the format");
+        state.done.push(done(format, Some(anyhow::anyhow!("not formatted"))));
+        assert!(matches!(state.next(), Next::End));
+    }
+
+    fn done(check: &Check, failure: Option<anyhow::Error>) -> Done {
+        Done {
+            id: check.id,
+            title: check.title,
+            seconds: 0,
+            processor_seconds: None,
+            counts: Counts::default(),
+            failure,
+        }
+    }
 }
