@@ -8,13 +8,11 @@
 #[allow(clippy::let_underscore_must_use, unreachable_pub, reason = "the crate of the fuzz targets has it as a library")]
 mod checks;
 
-use crate::common::nsys;
+use crate::common::{nsys, repetitions};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How many changes of each kept input are checked.
-const CHANGES: usize = 100;
 /// An input that takes longer is a fault: the time must not grow faster than the input.
 const MAX_TIME: Duration = Duration::from_secs(10);
 /// Longer inputs do not find more.
@@ -68,6 +66,11 @@ impl Random {
         let start = self.below(length);
         (start, start + self.below(64.min(length - start) + 1))
     }
+}
+
+/// How many changes of each kept input are checked.
+fn changes() -> usize {
+    repetitions(40, 100)
 }
 
 /// Changes an input in up to four places; `other` is another kept input.
@@ -152,42 +155,42 @@ fn every_target_is_replayed() {
 
 #[test]
 fn chunks_agree() {
-    replay("chunks_agree", CHANGES);
+    replay("chunks_agree", changes());
 }
 
 #[test]
 fn dialects_never_panic() {
     // Each takes ten times as long as one of another target.
-    replay("dialects_never_panic", 30);
+    replay("dialects_never_panic", changes() / 3);
 }
 
 #[test]
 fn documents_never_panic() {
-    replay("documents_never_panic", CHANGES);
+    replay("documents_never_panic", changes());
 }
 
 #[test]
 fn export_never_panics() {
-    replay("export_never_panics", CHANGES);
+    replay("export_never_panics", changes());
 }
 
 #[test]
 fn rules_never_panic() {
-    replay("rules_never_panic", CHANGES);
+    replay("rules_never_panic", changes());
 }
 
 #[test]
 fn table_never_panics() {
-    replay("table_never_panics", CHANGES);
+    replay("table_never_panics", changes());
 }
 
 #[test]
 fn torch_never_panics() {
-    replay("torch_never_panics", CHANGES);
+    replay("torch_never_panics", changes());
 }
 
 #[test]
 fn triage_never_panics() {
     // Each takes a hundred times as long as one of another target.
-    replay("triage_never_panics", 30);
+    replay("triage_never_panics", changes() / 3);
 }

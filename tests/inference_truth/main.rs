@@ -51,6 +51,7 @@ mod server;
 mod training;
 mod truth;
 
+use crate::common::repetitions;
 use capture::Ids;
 use config::{Capture, Config, Work};
 use engine::Engine;
@@ -63,7 +64,10 @@ use std::ops::Range;
 use truth::Truth;
 
 /// The number of random seeds of each configuration.
-const SEEDS: u64 = 3;
+fn seeds() -> u64 {
+    repetitions(1, 3)
+}
+
 /// The least share of true rows, and of rows that are found.
 const MIN_RIGHT: f64 = 0.99;
 
@@ -96,7 +100,7 @@ fn measure_merged(merged: &Merged, seed: u64) -> Score {
 
 /// Prints a line for each configuration and the sums, and returns the sums.
 fn measure_all(configs: &[Config]) -> Score {
-    sum(configs, |config| config, 0..SEEDS, measure)
+    sum(configs, |config| config, 0..seeds(), measure)
 }
 
 /// The same for other numbers of seeds, and for files of several ranks.
@@ -190,7 +194,7 @@ fn time_of_a_late_host_is_blamed_on_the_right_function() {
 fn a_step_lasts_until_the_next_one_however_long_the_server_waits() {
     let sum = measure_all(&grid::pausing());
     check(&sum, MIN_RIGHT);
-    assert!(sum.lengths.truth > 1_000, "{:?}", sum.lengths);
+    assert!(sum.lengths.truth > 400, "{:?}", sum.lengths);
 }
 
 #[test]
