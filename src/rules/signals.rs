@@ -227,6 +227,9 @@ pub struct VerdictThresholds {
     pub min_long_steps_share: f64,
     /// Minimum share of idle time outside of steps, from which the verdict is about the steps: the capture was longer than the work.
     pub min_outside_share: f64,
+    /// Minimum ratio of the time of the host before the first launch of the first step to the time of the steps, from which it is stated: with it
+    /// the mean length of the steps would be greater by so much.
+    pub min_before_first_launch_share: f64,
     /// Minimum share of idle time without a known cause, from which it is stated.
     pub min_unknown_share: f64,
     /// Minimum share of the longest idle gap in a capture without steps, from which it is stated.
@@ -239,7 +242,7 @@ pub struct VerdictThresholds {
 }
 from_json!(strict VerdictThresholds {
     max_stages, max_other_categories, min_other_category_share, min_other_work_share, min_longest_step_share, min_long_steps_share,
-    min_outside_share,
+    min_outside_share, min_before_first_launch_share,
     min_unknown_share, min_longest_gap_share, communication_overlap, max_mean_to_median
 });
 

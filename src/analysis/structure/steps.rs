@@ -4,6 +4,7 @@
 
 use super::measured_steps::MeasuredStep;
 use crate::analysis::context::Context;
+use crate::analysis::host::unseen::MIN_UNSEEN;
 use crate::analysis::measure::percentiles::of_sorted;
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Answer, MeanNs, Pct, Sections, Stated, TypedSection, section};
@@ -53,6 +54,9 @@ section! {
         busy_outside_ns: Ns,
         /// Between steps that the program does other work between; see `phase_ends`. The mean of the devices. In no step.
         between_phases_ns: Stated<Ns>,
+        /// From the begin of the annotation of the first step to its first launch, if nothing ran on its device before; the longest
+        /// time of a device. Not in the length of the step.
+        before_first_launch_ns: Stated<Ns>,
         /// If several devices have equally many steps of each stage: those of one device.
         steps_of_each_device: Stated<usize>,
         /// Steps that begin while their process starts. No other figure has them.
@@ -112,6 +116,7 @@ pub(crate) fn steps(context: &Context) -> Answer<Steps> {
         between_phases_ns: Stated(
             Some(between_phases(&measured.steps, outside.devices)).filter(|time| *time > Ns::ZERO),
         ),
+        before_first_launch_ns: Stated(before_first_launch(&measured.steps, context)),
         steps_of_each_device: Stated(steps_of_each_device(&measured.steps, outside.devices)),
         steps_in_start_up: Stated(Some(measured.starting.len()).filter(|steps| *steps > 0)),
     })
@@ -158,6 +163,28 @@ fn between_phases(steps: &[MeasuredStep], devices: u64) -> Ns {
         sum += before.map_or(Ns::ZERO, |before| step.start.since(before).max(Ns::ZERO));
     }
     Ns(sum.0 / i64::try_from(devices.max(1)).unwrap_or(1))
+}
+
+/// The host's time in an annotation before the launch of the first op of its device, the longest one of the devices: a step lasts from its
+/// first op, so that the length of the first step lacks what the host did for it before. `None` if that is no time, if the window begins
+/// later than the trace, or if the op waited for work from before the capture: then the host may have worked beside that.
+fn before_first_launch(steps: &[MeasuredStep], context: &Context) -> Option<Ns> {
+    let trace = context.trace;
+    if trace.cut.is_some() {
+        return None;
+    }
+    let launched = |step: &Step| {
+        let device = step.device?;
+        let busy = context.survey().busy.get(device.0 as usize)?.as_ref()?;
+        let first = trace.gpu_ops.count_starting_before(busy.first);
+        let row =
+            (first..trace.gpu_ops.len()).find(|row| trace.gpu_ops.get(*row).is_some_and(|op| op.device == device))?;
+        let call = trace.calls.get(trace.gpu_ops.launch(row)?.0 as usize)?;
+        (step.start == busy.first && busy.first.since(call.end()) <= MIN_UNSEEN).then_some(call.start)
+    };
+    let marked = steps.iter().map(|measured| &measured.step).filter(|step| step.basis == Basis::Launches);
+    let times = marked.filter_map(|step| Some(launched(step)?.since(step.annotation_range.0)));
+    times.max().filter(|longest| *longest > Ns::ZERO)
 }
 
 /// The answer of a trace in which no whole step was found.
@@ -530,6 +557,42 @@ mod tests {
         // The kernel waits from 11 us to 5,000 us in a queue without visible work, so the step lasts 10 us and 1,000 us.
         assert_eq!(found(10), "1 1010000 99.406");
         assert_eq!(found(4_999), "1 5999000 16.736", "launched just before it starts: the host was late");
+    }
+
+    #[test]
+    fn time_before_the_first_launch_is_not_in_the_step_and_is_stated() {
+        // A step of training whose data loader takes 12 ms. With `earlier`, an op of other work ran on the device before.
+        let verdict = |earlier: bool| {
+            let mut trace = TestTrace::new();
+            trace.in_us().range("ProfilerStep#3", 1_000..57_000);
+            if earlier {
+                trace.launch(0..10).launches("k", 20..900);
+            }
+            let trace = trace.launch(13_000..13_010).launches("k", 13_000..57_000).finish();
+            let run = crate::analysis::testing::analyze(&trace);
+            let stated = Steps::figures(&run.sections).unwrap().before_first_launch_ns.0;
+            (
+                stated,
+                run.verdict
+                    .text
+                    .contains("; the first step has 12.0 ms before its first launch, which are not in its length"),
+            )
+        };
+        assert_eq!(verdict(false), (Some(Ns(12_000_000)), true));
+        assert_eq!(verdict(true), (None, false));
+    }
+
+    #[test]
+    fn a_short_time_before_the_first_launch_of_three_steps_is_not_in_the_verdict() {
+        let mut trace = TestTrace::new();
+        trace.in_us();
+        for start in [0, 10_000, 20_000] {
+            trace.range("ProfilerStep#3", start..start + 9_990).launch(start + 1_000..start + 1_010);
+            trace.launches("k", start + 1_010..start + 9_900);
+        }
+        let run = crate::analysis::testing::analyze(&trace.finish());
+        assert_eq!(Steps::figures(&run.sections).unwrap().before_first_launch_ns.0, Some(Ns(1_000_000)));
+        assert!(!run.verdict.text.contains("before its first launch"), "{}", run.verdict.text);
     }
 
     #[test]

@@ -93,6 +93,9 @@ fn time_of_no_step(subject: &Subject, text: &mut Sentences) {
     if let Some(between) = between.filter(is_notable) {
         text.push(words::other_work(between, share(between)), Some(("steps", None)));
     }
+    if let Some(before) = before_first_launch(subject) {
+        text.push(words::before_first_launch(before), Some(("steps", None)));
+    }
     let no_requests = Ms(idle.iter().map(|row| row.no_requests_ms.0).sum::<f64>() / devices);
     if is_notable(&no_requests) {
         text.push(words::no_requests(no_requests, share(no_requests)), Some(("gpu_idle", None)));
@@ -101,6 +104,15 @@ fn time_of_no_step(subject: &Subject, text: &mut Sentences) {
     if Trust::has(&subject.run.sections, TrustId::ProfilerPauses) {
         text.push(words::profiler(profiler, share(profiler)), Some(("gpu_idle", None)));
     }
+}
+
+/// The time of the host before the first launch of the first step, if it is a notable share of the time of the steps.
+fn before_first_launch(subject: &Subject) -> Option<Ms> {
+    let figures = Steps::figures(&subject.run.sections)?;
+    let steps_ns: i64 = Steps::rows(&subject.run.sections).iter().map(|row| row.total_ns.0).sum();
+    let Ns(before_ns) = figures.before_first_launch_ns.0?;
+    let share = before_ns as f64 * figures.devices.max(1) as f64 / steps_ns.max(1) as f64;
+    (share >= subject.thresholds.min_before_first_launch_share).then(|| Ms::from(Ns(before_ns)))
 }
 
 fn steps_of_stage(subject: &Subject, index: usize, row: &StepRow, place: words::Place, text: &mut Sentences) {

@@ -214,6 +214,11 @@ pub(crate) fn other_work(time_of_work: Ms, of_capture: Fraction) -> String {
     )
 }
 
+/// `; the first step has 12.0 ms before its first launch, which are not in its length`
+pub(crate) fn before_first_launch(before: Ms) -> String {
+    format!("; the first step has {} before its first launch, which are not in its length", time(before))
+}
+
 /// `; the server had no batch to run for 1.37 s, 86.9 % of the capture`
 pub(crate) fn no_requests(idle: Ms, of_capture: Fraction) -> String {
     format!("; the server had no batch to run for {}, {} of the capture", time(idle), percent_1(of_capture))
