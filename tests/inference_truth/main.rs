@@ -243,7 +243,8 @@ fn disturbed_traces_are_right() {
 
 #[test]
 fn with_lost_records_and_cut_captures_nothing_false_is_said() {
-    check(&measure_all(&grid::incomplete()), 0.0);
+    // One seed finds too few steps for a share of 99 per cent.
+    check(&sum(&grid::incomplete(), |config| config, 0..3, measure), 0.0);
 }
 
 #[test]
