@@ -107,7 +107,7 @@ fn a_few_long_steps_do_not_change_what_bounds_the_usual_one() {
     // 2.2 ms of 4.2 ms.
     assert!(text.contains(", median 113 us, 2 of them 1.1 ms on average and 52."), "{text}");
     // Twice 990 us.
-    assert!(text.contains(" % of the time (the longest is step 6; 2.0 ms beyond the median, "), "{text}");
+    assert!(text.contains(" % of the time (the longest is step 6; together 2.0 ms beyond the median, "), "{text}");
     assert!(text.contains(" % of it waiting for the host), mean batch 2"), "{text}");
     assert!(text.contains("; the median step is at most 8") && !text.contains("equally fast"), "{text}");
     // 13 us of 113 pass between two kernels, of which the latency of the launch and the return of the call stay.
