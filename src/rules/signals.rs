@@ -227,8 +227,8 @@ pub struct VerdictThresholds {
     pub min_long_steps_share: f64,
     /// Minimum share of idle time outside of steps, from which the verdict is about the steps: the capture was longer than the work.
     pub min_outside_share: f64,
-    /// Minimum ratio of the time of the host before the first launch of the first step to the time of the steps, from which it is stated: with it
-    /// the mean length of the steps would be greater by so much.
+    /// Minimum ratio of the time of the host before the first launch of the first step to the time of the steps, from which it is stated:
+    /// with it the mean length of the steps would be greater by so much.
     pub min_before_first_launch_share: f64,
     /// Minimum share of idle time without a known cause, from which it is stated.
     pub min_unknown_share: f64,

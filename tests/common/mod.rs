@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// How often a test that draws random inputs repeats: fewer times in the checks of a pull request than once a week, when
-/// `GPUPRISM_THOROUGH` is set. The inputs of the checks are the first ones of those.
+/// `GPUPRISM_THOROUGH` is set.
 pub(crate) fn repetitions<T>(in_checks: T, weekly: T) -> T {
     if std::env::var_os("GPUPRISM_THOROUGH").is_some() { weekly } else { in_checks }
 }

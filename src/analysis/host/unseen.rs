@@ -99,6 +99,12 @@ pub(crate) fn unseen_after_launch(trace: &Trace, gap: &Gap, call_kind: &dyn Fn(N
     (!is_explained).then_some(launched)
 }
 
+/// The row of the first op of a device, which starts at this time. O(log n), and the ops of other devices that start before it from then on.
+pub(crate) fn first_row(trace: &Trace, device: DeviceId, start: Ns) -> Option<usize> {
+    let is_of_device = |row: &usize| trace.gpu_ops.get(*row).is_some_and(|op| op.device == device);
+    (trace.gpu_ops.count_starting_before(start)..trace.gpu_ops.len()).find(is_of_device)
+}
+
 /// Whether an op of a process that was launched in time may have waited for something that the trace contains: another stream or device
 /// of its process, or a function on the host.
 pub(crate) fn may_wait_for_others(trace: &Trace, process: ProcessId) -> bool {

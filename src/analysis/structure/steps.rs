@@ -4,7 +4,7 @@
 
 use super::measured_steps::MeasuredStep;
 use crate::analysis::context::Context;
-use crate::analysis::host::unseen::MIN_UNSEEN;
+use crate::analysis::host::unseen::{MIN_UNSEEN, first_row};
 use crate::analysis::measure::percentiles::of_sorted;
 use crate::analysis::recapture::MissingData;
 use crate::analysis::section::{Answer, MeanNs, Pct, Sections, Stated, TypedSection, section};
@@ -176,11 +176,12 @@ fn before_first_launch(steps: &[MeasuredStep], context: &Context) -> Option<Ns> 
     let launched = |step: &Step| {
         let device = step.device?;
         let busy = context.survey().busy.get(device.0 as usize)?.as_ref()?;
-        let first = trace.gpu_ops.count_starting_before(busy.first);
-        let row =
-            (first..trace.gpu_ops.len()).find(|row| trace.gpu_ops.get(*row).is_some_and(|op| op.device == device))?;
+        if step.start != busy.first {
+            return None;
+        }
+        let row = first_row(trace, device, busy.first)?;
         let call = trace.calls.get(trace.gpu_ops.launch(row)?.0 as usize)?;
-        (step.start == busy.first && busy.first.since(call.end()) <= MIN_UNSEEN).then_some(call.start)
+        (busy.first.since(call.end()) <= MIN_UNSEEN).then_some(call.start)
     };
     let marked = steps.iter().map(|measured| &measured.step).filter(|step| step.basis == Basis::Launches);
     let times = marked.filter_map(|step| Some(launched(step)?.since(step.annotation_range.0)));
@@ -441,7 +442,7 @@ mod tests {
     use super::*;
     use crate::analysis::section::Record;
     use crate::analysis::structure::stages::StepInfo;
-    use crate::analysis::testing::{figure, keys, rows, rows_of};
+    use crate::analysis::testing::{analyze, figure, keys, rows, rows_of};
     use crate::trace::testing::TestTrace;
     use crate::trace::{DeviceId, NameId, ProcessId};
     use proptest::prelude::*;
@@ -569,7 +570,7 @@ mod tests {
                 trace.launch(0..10).launches("k", 20..900);
             }
             let trace = trace.launch(13_000..13_010).launches("k", 13_000..57_000).finish();
-            let run = crate::analysis::testing::analyze(&trace);
+            let run = analyze(&trace);
             let stated = Steps::figures(&run.sections).unwrap().before_first_launch_ns.0;
             (
                 stated,
@@ -590,7 +591,7 @@ mod tests {
             trace.range("ProfilerStep#3", start..start + 9_990).launch(start + 1_000..start + 1_010);
             trace.launches("k", start + 1_010..start + 9_900);
         }
-        let run = crate::analysis::testing::analyze(&trace.finish());
+        let run = analyze(&trace.finish());
         assert_eq!(Steps::figures(&run.sections).unwrap().before_first_launch_ns.0, Some(Ns(1_000_000)));
         assert!(!run.verdict.text.contains("before its first launch"), "{}", run.verdict.text);
     }

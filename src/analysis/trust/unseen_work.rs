@@ -4,10 +4,10 @@
 use super::row::{TrustId, TrustRow};
 use super::unseen_time::unseen_time;
 use crate::analysis::context::Context;
-use crate::analysis::host::unseen::{MIN_UNSEEN, unseen_after_launch};
+use crate::analysis::host::unseen::{MIN_UNSEEN, first_row, unseen_after_launch};
 use crate::analysis::labels;
 use crate::analysis::time::gaps::{Busy, Gap};
-use crate::trace::{DeviceId, Ns, Trace};
+use crate::trace::{DeviceId, Ns};
 use crate::words;
 
 pub(super) fn find(context: &Context) -> Option<TrustRow> {
@@ -27,14 +27,8 @@ pub(super) fn find(context: &Context) -> Option<TrustRow> {
 /// The wait of the first op of a device after its launch. `None` if it is short or the launch is unknown.
 fn unseen_before(context: &Context, device: usize, busy: Busy) -> Option<Ns> {
     let trace = context.trace;
-    let next_row = first_row(trace, device, busy.first)?;
+    let next_row = first_row(trace, DeviceId(u32::try_from(device).ok()?), busy.first)?;
     let gap = Gap { device, start: Ns(i64::MIN / 4), end: busy.first, previous_row: None, next_row };
     let from = unseen_after_launch(trace, &gap, &|name| context.call_kind(name))?;
     Some(gap.end.since(from)).filter(|length| *length > MIN_UNSEEN)
-}
-
-/// The row of the first op of a device that starts at this time.
-fn first_row(trace: &Trace, device: usize, start: Ns) -> Option<usize> {
-    let is_first = |row: &usize| trace.gpu_ops.get(*row).is_some_and(|op| op.device.0 as usize == device);
-    (trace.gpu_ops.count_starting_before(start)..trace.gpu_ops.len()).find(is_first)
 }

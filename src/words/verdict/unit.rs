@@ -109,7 +109,8 @@ pub(crate) fn drift(drift: &Drift) -> String {
     )
 }
 
-/// `, 5 of them 19.0 ms on average and 55.1 % of the time (the longest is step 6; together 45.0 ms beyond the median, 98.0 % of it GPU work)`
+/// `, 5 of them 19.0 ms on average and 55.1 % of the time (the longest is step 6; together 45.0 ms beyond the median, 98.0 % of it GPU
+/// work)`
 fn long_steps(long: LongSteps) -> String {
     let (length, share) = (time(long.mean), percent_1(long.share));
     let (count, excess) = (long.count, long.excess);
