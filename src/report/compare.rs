@@ -152,7 +152,14 @@ fn long_steps(run: &ComparedRun, baseline: &str) -> String {
     };
     let size = mean.pct().map_or(String::new(), size);
     let word = if delta > 0 { "longer" } else { "shorter" };
-    format!("But the mean {step} is {size} {word}: {times}{noise}{counts}. ")
+    let limit = if stage.may_be_other_work() {
+        format!(
+            "The GPU works {word} in them, and nothing names their work: if it is other work, this is no change, so it is not judged. "
+        )
+    } else {
+        String::new()
+    };
+    format!("But the mean {step} is {size} {word}: {times}{noise}{counts}. {limit}")
 }
 
 /// `95 %: +1.00 us to +2.00 us`.

@@ -157,6 +157,13 @@ impl StageShift {
         Some(mean.without(work_ns)).filter(MeanChange::is_proven)?.pct()
     }
 
+    /// Whether long steps make the mean step longer or shorter beyond noise, but by more or less GPU work, so that they may be another mixture
+    /// of kinds: see [`proven_pct_of_long_steps`](Self::proven_pct_of_long_steps).
+    pub fn may_be_other_work(&self) -> bool {
+        let is_proven = self.load == Load::Same && self.long_steps().is_some_and(|mean| mean.is_proven());
+        is_proven && self.proven_pct_of_long_steps().is_none()
+    }
+
     /// `before` and `after` are sorted; `None` if one of them is empty.
     fn of(thresholds: &Thresholds, stage: Stage, before: &[StepTime], after: &[StepTime]) -> Option<Self> {
         let durations = |steps: &[StepTime]| steps.iter().map(|step| step.duration_ns).collect::<Vec<_>>();
@@ -458,11 +465,11 @@ mod tests {
         let usual = unnamed(0, 0);
         let long_steps = |run: &Run| {
             let found = compared(&usual, run);
-            let longer = found.runs[1].main_stage.unwrap().long_steps().unwrap().longer_than_all;
-            (longer, found.has_regressed(50.0))
+            let stage = found.runs[1].main_stage.unwrap();
+            (stage.long_steps().unwrap().longer_than_all, found.has_regressed(50.0), stage.may_be_other_work())
         };
-        assert_eq!(long_steps(&unnamed(9_000, 0)), (5, true));
-        assert_eq!(long_steps(&unnamed(0, 9_000)), (5, false), "these may be steps of another kind");
+        assert_eq!(long_steps(&unnamed(9_000, 0)), (5, true, false));
+        assert_eq!(long_steps(&unnamed(0, 9_000)), (5, false, true), "these may be steps of another kind");
     }
 
     #[test]
