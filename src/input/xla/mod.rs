@@ -107,23 +107,27 @@ struct StatValue<'a> {
 }
 
 impl<'a> Stats<'a> {
+    /// Takes a stat. One without a value leaves what is known.
+    #[inline]
     fn add(&mut self, stat: Stat, value: StatValue<'a>) {
         let small = || value.number.and_then(|number| u32::try_from(number).ok());
+        let text = |known: &'a [u8]| if value.text.is_empty() { known } else { value.text };
+        let site = &mut self.site;
         match stat {
             Stat::KernelDetails => self.kernel = Some(value.text),
             Stat::CopyDetails => self.copy = Some(value.text),
             Stat::SetDetails => self.set = Some(value.text),
             Stat::NoWork => self.is_no_work = true,
             Stat::WholeGraph => self.is_whole_graph = true,
-            Stat::Correlation => self.correlation = small().filter(|id| *id != 0),
-            Stat::Graph => self.graph = small(),
-            Stat::StepNumber => self.step = value.number,
-            Stat::HloOp => self.site.hlo_op = value.text,
-            Stat::HloModule => self.site.hlo_module = value.text,
-            Stat::Path => self.site.path = value.text,
-            Stat::TfOp => self.site.tf_op = value.text,
-            Stat::Annotation => self.site.annotation = value.text,
-            Stat::HloCategory => self.site.category = value.text,
+            Stat::Correlation => self.correlation = small().filter(|id| *id != 0).or(self.correlation),
+            Stat::Graph => self.graph = small().or(self.graph),
+            Stat::StepNumber => self.step = value.number.or(self.step),
+            Stat::HloOp => site.hlo_op = text(site.hlo_op),
+            Stat::HloModule => site.hlo_module = text(site.hlo_module),
+            Stat::Path => site.path = text(site.path),
+            Stat::TfOp => site.tf_op = text(site.tf_op),
+            Stat::Annotation => site.annotation = text(site.annotation),
+            Stat::HloCategory => site.category = text(site.category),
             Stat::Other => {}
         }
     }

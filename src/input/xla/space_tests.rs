@@ -172,13 +172,18 @@ fn stats_of_a_name_hold_for_its_events_unless_they_have_their_own() {
         .bytes(2, "fusion")
         .message(5, reference(KERNEL_DETAILS, DETAILS))
         .message(5, reference(HLO_OP, DOT));
-    let events = [event(1, 0, 5_000, &[]), event(1, 9_000, 5_000, &[message().number(1, HLO_OP).bytes(5, "add.2")])];
+    let own = message().number(1, HLO_OP).bytes(5, "add.2");
+    // No writer is known that has the stats before the name.
+    let name_last = message().message(4, own.clone()).number(2, 18_000).number(3, 5_000).number(1, 1);
+    let empty = message().number(1, HLO_OP).bytes(5, "");
+    let events =
+        [event(1, 0, 5_000, &[]), event(1, 9_000, 5_000, &[own]), name_last, event(1, 27_000, 5_000, &[empty])];
     let plane = plane("/device:GPU:0", &[line(1, "Stream #1", 0, &events)], &[])
         .message(4, message().number(1, 1).message(2, metadata));
     let trace = read(&space(&[plane]));
-    let notes = [0, 1].map(|row| trace.node_notes.of_row(row).unwrap().annotation.clone());
-    assert_eq!(notes, ["dot.1", "add.2"]);
-    assert_eq!(trace.launch_configs.of_row(1).unwrap().grid, [8, 1, 1]);
+    let notes = [0, 1, 2, 3].map(|row| trace.node_notes.of_row(row).unwrap().annotation.clone());
+    assert_eq!(notes, ["dot.1", "add.2", "add.2", "dot.1"]);
+    assert!((0..4).all(|row| trace.launch_configs.of_row(row).unwrap().grid == [8, 1, 1]));
 }
 
 #[test]

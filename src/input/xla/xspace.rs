@@ -143,6 +143,7 @@ struct Event<'a> {
     name: u64,
     offset_ps: Option<i64>,
     duration_ps: i64,
+    /// Its own and, where it has none, those of its name.
     stats: Stats<'a>,
 }
 
@@ -225,24 +226,41 @@ impl<'a> Tables<'a> {
         Ok(())
     }
 
-    fn event(&self, message: Message<'a>) -> Read<Event<'a>> {
-        let mut event = Event::default();
-        let mut is_aggregate = false;
+    /// Reads an event into `event`, whatever was in it. The stats of its name hold where it has none of its own.
+    fn event(&self, message: Message<'a>, event: &mut Event<'a>) -> Read<()> {
+        *event = Event::default();
+        let (mut is_named, mut has_stats, mut is_aggregate) = (false, false, false);
         for field in message.fields() {
             match field? {
-                (1, id) => event.name = id.number(),
+                // Writers begin with the name, so its stats are copied and the event's written over them.
+                (1, id) => {
+                    event.name = id.number();
+                    let stats = self.stats_of_name(event.name);
+                    event.stats = if has_stats { event.stats.or(stats) } else { *stats };
+                    is_named = true;
+                }
                 (2, offset) => event.offset_ps = Some(offset.signed()),
                 (3, duration) => event.duration_ps = duration.signed(),
-                (4, stat) => self.stat(stat.message(), &mut event.stats)?,
+                (4, stat) => {
+                    self.stat(stat.message(), &mut event.stats)?;
+                    has_stats = true;
+                }
                 (5, _) => is_aggregate = true,
                 _ => {}
             }
+        }
+        if !is_named {
+            event.stats = event.stats.or(self.stats_of_name(event.name));
         }
         // An offset of zero is not written.
         if !is_aggregate {
             event.offset_ps = event.offset_ps.or(Some(0));
         }
-        Ok(event)
+        Ok(())
+    }
+
+    fn stats_of_name(&self, id: u64) -> &Stats<'a> {
+        self.events.get(id).map_or(&self.unknown.stats, |name| &name.stats)
     }
 
     /// The stats of the plane, by name.
@@ -435,10 +453,11 @@ impl Space {
         lane: Lane,
         tables: &mut Tables<'a>,
     ) -> Read<()> {
+        let mut event = Event::default();
         for found in events(message) {
             let message = found?;
-            match tables.event(message) {
-                Ok(event) => self.op(line, lane, &event, (tables, message.at)),
+            match tables.event(message, &mut event) {
+                Ok(()) => self.op(line, lane, &event, (tables, message.at)),
                 Err(damaged) => self.problem(ProblemKind::UnreadableEvent, damaged.at),
             }
         }
@@ -450,7 +469,7 @@ impl Space {
             Some(name) => (Some(event.name), name),
             None => (None, &mut tables.unknown),
         };
-        let stats = event.stats.or(&name.stats);
+        let stats = &event.stats;
         let work = if lane.is_tpu { Work::Op(OpKind::Kernel) } else { stats.work(name.name) };
         if work == Work::None {
             self.builder.trace.events.other += 1;
@@ -472,22 +491,23 @@ impl Space {
             kind,
         };
         if work == Work::WholeGraph {
-            return OpWriter::whole_graph(&mut self.builder, &op, &stats);
+            return OpWriter::whole_graph(&mut self.builder, &op, stats);
         }
         let op = GpuOp { name: name_of_op(&mut self.builder, (id, name), stats.copy, at), ..op };
         let known = name.note.filter(|(site, _)| *site == stats.site).map(|(_, note)| note);
         let note = known.unwrap_or_else(|| self.ops.note(&mut self.builder, &stats.site, &plain));
         name.note = Some((stats.site, note));
-        OpWriter::op(&mut self.builder, op, &stats, note);
+        OpWriter::op(&mut self.builder, op, stats, note);
     }
 
     fn host_line<'a>(&mut self, message: Message<'a>, tables: &mut Tables<'a>) -> Read<()> {
         let line = Line::read(message)?;
         let thread = self.builder.thread(self.process, line.tid());
+        let mut event = Event::default();
         for found in events(message) {
             let message = found?;
-            match tables.event(message) {
-                Ok(event) => self.host_event(&line, thread, &event, (tables, message.at)),
+            match tables.event(message, &mut event) {
+                Ok(()) => self.host_event(&line, thread, &event, (tables, message.at)),
                 Err(damaged) => self.problem(ProblemKind::UnreadableEvent, damaged.at),
             }
         }
@@ -506,7 +526,7 @@ impl Space {
             return self.problem(ProblemKind::HostRowWithoutTime, at);
         };
         let name = tables.events.get_mut(event.name).unwrap_or(&mut tables.unknown);
-        let stats = event.stats.or(&name.stats);
+        let stats = &event.stats;
         let correlation = stats.correlation;
         let own;
         let found = match (stats.step, correlation) {
