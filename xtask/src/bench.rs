@@ -6,6 +6,7 @@
 mod exponents;
 mod feel;
 mod generated;
+mod protobuf;
 mod shapes;
 
 use std::fmt::Write;
@@ -81,6 +82,7 @@ pub fn all() -> Result<()> {
     feel::all(&mut report)?;
     exponents::all(&mut report)?;
     nsys_export(&mut report, &program, &generated_export()?)?;
+    protobuf::all(&mut report, &program)?;
     api(&mut report, &program)?;
     first_load(&mut report, page::first_load_gzipped(&project::dist())?);
     report.heading("The command-line program");
@@ -95,20 +97,29 @@ pub fn all() -> Result<()> {
 pub fn page() -> Result<()> {
     let mut report = Report { text: String::new() };
     feel::all(&mut report)?;
-    let path = readme();
-    let old = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    write_readme(&with_sections(&old, feel::TITLE, &report.text))?;
-    print!("{}", report.text);
-    Ok(())
+    renew(feel::TITLE, &report)
 }
 
 /// Measures only how time and memory grow, and renews this section of the report.
 pub fn exponents() -> Result<()> {
     let mut report = Report { text: String::new() };
     exponents::all(&mut report)?;
+    renew(exponents::TITLE, &report)
+}
+
+/// Measures only the formats in protobuf, and renews these sections of the report.
+pub fn protobuf() -> Result<()> {
+    Run::new("cargo build --release --bin gpuprism").run()?;
+    let mut report = Report { text: String::new() };
+    protobuf::all(&mut report, &project::target_dir()?.join("release/gpuprism"))?;
+    renew(protobuf::TITLE, &report)
+}
+
+/// Replaces the sections of the report whose titles begin with `title`, and prints the new ones.
+fn renew(title: &str, report: &Report) -> Result<()> {
     let path = readme();
     let old = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    write_readme(&with_sections(&old, exponents::TITLE, &report.text))?;
+    write_readme(&with_sections(&old, title, &report.text))?;
     print!("{}", report.text);
     Ok(())
 }
@@ -456,7 +467,8 @@ impl Report {
         let text = format!(
             "# Measurements\n\n\
              Written by `cargo xtask bench`; the sections on how the page feels also by `cargo xtask bench page`, \
-             the one on growth by `cargo xtask bench exponents`. Times on a shared machine vary; values that are compared come from \
+             the one on growth by `cargo xtask bench exponents`, \
+             those on protobuf by `cargo xtask bench protobuf`. Times on a shared machine vary; values that are compared come from \
              alternating runs. Peak memory is the maximum resident set as the kernel counts it; the measuring script \
              itself needs about 14 MB.\n\n\
              Date {}; {}, {} busy with other work at the start; {}; {}.\n",

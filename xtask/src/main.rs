@@ -49,6 +49,7 @@ usage: cargo xtask COMMAND
   fuzz [--seconds N | --hours N]  run each fuzz target on new inputs for so long (60 seconds)
   bench                   measure reading speed, memory and the page, and write benches/README.md
   bench page              measure only how the page in dist feels, and renew its sections of benches/README.md
+  bench protobuf          measure only how fast XSpace and Perfetto are read, and renew these sections
   bench exponents         measure only how time and memory grow with many streams, devices, names, ..., and renew this section
 ";
 
@@ -91,6 +92,7 @@ fn run() -> Result<()> {
         ["fuzz"] => fuzz::all(arguments.seconds),
         ["bench"] => bench::all(),
         ["bench", "page"] => bench::page(),
+        ["bench", "protobuf"] => bench::protobuf(),
         ["bench", "exponents"] => bench::exponents(),
         other => bail!("unknown command `{}`; `cargo xtask help` lists the commands", other.join(" ")),
     }
