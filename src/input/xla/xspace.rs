@@ -65,22 +65,25 @@ impl StreamReader for XSpaceReader {
         self.space.builder.trace.gpu_ops.len()
     }
 
-    fn finish(mut self: Box<Self>) -> Result<Trace> {
-        let broken = self.splitter.finish();
-        if self.space.planes == 0 {
+    fn finish(self: Box<Self>) -> Result<Trace> {
+        let Self { label, splitter, mut space } = *self;
+        let broken = splitter.finish();
+        // Its buffer is as large as the longest plane, and ordering the rows needs memory of its own.
+        drop(splitter);
+        if space.planes == 0 {
             let why = match broken {
                 Some(Broken::Cut { at, .. }) => format!("cut short in its first plane, which starts at byte {at}"),
                 Some(Broken::Damaged(Damaged { at })) => format!("damaged at byte {at}, before its first plane"),
                 None => "without a plane".to_owned(),
             };
-            return Err(Error::refused(&self.label, format!("an XLA profile {why}: copy or capture it again")));
+            return Err(Error::refused(&label, format!("an XLA profile {why}: copy or capture it again")));
         }
         match broken {
-            Some(Broken::Cut { length, .. }) => self.space.problem(ProblemKind::Truncated, length),
-            Some(Broken::Damaged(Damaged { at })) => self.space.problem(ProblemKind::Damaged, at),
+            Some(Broken::Cut { length, .. }) => space.problem(ProblemKind::Truncated, length),
+            Some(Broken::Damaged(Damaged { at })) => space.problem(ProblemKind::Damaged, at),
             None => {}
         }
-        Ok(self.space.finish())
+        Ok(space.finish())
     }
 }
 
