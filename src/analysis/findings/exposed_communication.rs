@@ -35,7 +35,11 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         confidence: if knows_waiting { Confidence::High } else { Confidence::Medium },
         title: words::TITLE,
         cost_ms,
-        evidence: words::evidence(situation.amount(device, exposed_ms), waiting, knows_waiting),
+        evidence: words::evidence(
+            situation.cost_of_work(device, (cost_ms, exposed_ms), what_if.as_ref()),
+            waiting,
+            knows_waiting,
+        ),
         action: words::action(situation.framework, knows_waiting, gathers(situation)),
         same_as: None,
         what_if,

@@ -52,7 +52,7 @@ fn late_launches(situation: &Situation, device: &DeviceTimes, late_ms: f64) -> F
         code: code.as_ref().map(|code| code.words()),
         caveat: situation.host_caveat(),
     };
-    let evidence = words::late_launches(situation.amount_in_whole_steps(device, late_ms), &late);
+    let evidence = words::late_launches(situation.cost_in_whole_steps(device, cost_ms, late_ms), &late);
     let confidence = match kind {
         Kind::Paused => situation.host_confidence().min(Confidence::Medium),
         Kind::Loading | Kind::Slow => situation.host_confidence(),
@@ -117,7 +117,7 @@ fn late_after_calls(situation: &Situation) -> Option<Finding> {
         title: words::WORK_TITLE,
         cost_ms,
         evidence: words::late_after_calls(
-            situation.amount_in_whole_steps(device, late_ms),
+            situation.cost_in_whole_steps(device, cost_ms, late_ms),
             pause.as_ref().map(PauseCode::words),
             code.as_ref().map(|code| code.words()),
             situation.host_caveat(),

@@ -520,6 +520,27 @@ impl<'a> Situation<'a> {
         if what_if.is_some() { self.amount_in_whole_steps(device, ms) } else { self.amount(device, ms) }
     }
 
+    /// A cost in whole steps, and the measured time in them behind it.
+    pub(super) fn cost_in_whole_steps<'b>(
+        &self,
+        device: &'b DeviceTimes,
+        cost_ms: f64,
+        measured_ms: f64,
+    ) -> words::Cost<'b> {
+        words::Cost { amount: self.amount_in_whole_steps(device, cost_ms), measured: Ms(measured_ms) }
+    }
+
+    /// A cost of GPU work that was replayed, or else measured in all steps, and the measured time in all steps behind it.
+    pub(super) fn cost_of_work<'b>(
+        &self,
+        device: &'b DeviceTimes,
+        (cost_ms, measured_ms): (f64, f64),
+        what_if: Option<&Saving>,
+    ) -> words::Cost<'b> {
+        let measured_ms = if what_if.is_some() { self.of_whole_steps(measured_ms) } else { measured_ms };
+        words::Cost { amount: self.amount_of_cost(device, cost_ms, what_if), measured: Ms(measured_ms) }
+    }
+
     fn amount_of<'b>(&self, unit: Unit, device: &'b DeviceTimes, ms: f64) -> Amount<'b> {
         // The times of several devices differ, so each is compared with its own.
         let (whole, share) = match self.steps {

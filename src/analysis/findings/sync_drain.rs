@@ -41,7 +41,7 @@ pub(super) fn find(situation: &Situation) -> Option<Finding> {
         title: if runs_ahead { words::RUNS_AHEAD_TITLE } else { words::TITLE },
         cost_ms,
         evidence: words::evidence(
-            situation.amount_in_whole_steps(device, drained_ms),
+            situation.cost_in_whole_steps(device, cost_ms, drained_ms),
             after.as_ref().map(|code| code.words()),
             &drains(device, runs_ahead),
         ),
@@ -131,6 +131,7 @@ mod tests {
         // 1,034.5 us instead of 1,330 us.
         assert!((found.cost_ms - 0.2955).abs() < 1e-9, "{found:?}");
         assert!(found.evidence.contains("200 us more passed in later gaps"), "{found:?}");
+        assert!(found.evidence.contains(": saved if no call blocks; the GPU ran empty"), "{found:?}");
         assert_eq!(found.confidence, "high");
     }
 

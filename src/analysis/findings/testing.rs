@@ -2,7 +2,9 @@
 
 use crate::analysis::section::Section;
 use crate::analysis::testing::{analyze, words};
+use crate::trace::Ms;
 use crate::trace::testing::TestTrace;
+use crate::words::time;
 use std::ops::Range;
 
 /// The findings of the finished trace.
@@ -27,8 +29,11 @@ pub(super) fn finding_in_window(trace: &mut TestTrace, time: Range<i64>, id: &st
     found_in(analyze(&trace.window(time)).sections.get("findings")?, id)
 }
 
+/// Every finding has one size: its evidence begins with its cost, whatever else was measured.
 fn found_in(section: &Section, id: &str) -> Option<Found> {
     let row = section.rows.iter().find(|row| words(row, "id") == id)?;
+    let cost = time(Ms(row.amount("cost_ms")));
+    assert!(words(row, "evidence").starts_with(&cost), "{cost}: {row:?}");
     let text = |column: &str| words(row, column).to_owned();
     Some(Found {
         cost_ms: row.amount("cost_ms"),

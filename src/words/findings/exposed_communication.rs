@@ -1,15 +1,17 @@
 //! `exposed-communication`: its title, evidence and action.
 
-use super::{Amount, Framework};
+use super::{Cost, Framework};
 use crate::trace::Ms;
 use crate::words::{capitalize, or_nothing, time};
 
 pub(crate) const TITLE: &str = "communication without compute";
 
 /// `waiting`: the time that is a finding of its own. `knows_waiting`: the file has the other ranks.
-pub(crate) fn evidence(amount: Amount, waiting: Option<Ms>, knows_waiting: bool) -> String {
+pub(crate) fn evidence(cost: Cost, waiting: Option<Ms>, knows_waiting: bool) -> String {
     format!(
-        "{amount}: communication runs without compute{}{}",
+        "{}communication runs without compute{}{}{}",
+        cost.with_reason("saved if communication takes no time"),
+        cost.measured(),
         or_nothing(waiting, |waiting| format!("; at least another {} is waiting for other ranks", time(waiting))),
         if knows_waiting { "" } else { "; one rank alone does not show how much of it is waiting" }
     )

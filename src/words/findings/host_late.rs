@@ -1,6 +1,6 @@
 //! `host-late`: its titles, evidence and actions.
 
-use super::{Amount, CodeOnPath, Framework, HostCaveat, IdleGaps, code_of_host, fused_optimizer, gaps, graphs};
+use super::{Amount, CodeOnPath, Cost, Framework, HostCaveat, IdleGaps, code_of_host, fused_optimizer, gaps, graphs};
 use crate::trace::{Ms, Ns, Vendor};
 use crate::words::{or_nothing, time, time_of};
 
@@ -11,6 +11,9 @@ pub(crate) const LOADING_TITLE: &str = "first launches that load kernels";
 pub(crate) const PAUSES_TITLE: &str = "pauses of the host between GPU work";
 /// If the host works between blocking calls and launches.
 pub(crate) const WORK_TITLE: &str = "work of the host between GPU work";
+
+/// What the replay of a cost assumes.
+const SAVED: &str = "saved if the host takes no time";
 
 /// Late launches, by what is known of their gaps.
 #[derive(Debug)]
@@ -42,9 +45,11 @@ pub(crate) struct Pause<'a> {
     pub(crate) time: Ms,
 }
 
-pub(crate) fn late_launches(amount: Amount, late: &LateLaunches) -> String {
+pub(crate) fn late_launches(cost: Cost, late: &LateLaunches) -> String {
     format!(
-        "{amount}: the GPU idles in {} until the host launches the next op{}{}{}{}{}{}",
+        "{}the GPU idles{} in {} until the host launches the next op{}{}{}{}{}{}",
+        cost.with_reason(SAVED),
+        cost.measured(),
         late.gaps,
         or_nothing(late.longest, |longest| format!("; the longest gap is {}", time_of(longest))),
         or_nothing(late.long, long_gaps),
@@ -72,14 +77,16 @@ fn pause(pause: Pause) -> String {
 
 /// The late time follows blocking calls that took less time than their gaps.
 pub(crate) fn late_after_calls(
-    amount: Amount,
+    cost: Cost,
     code_of_pause: Option<Pause>,
     code: Option<CodeOnPath>,
     caveat: HostCaveat,
 ) -> String {
     format!(
-        "{amount}: the GPU idles after blocking calls until the host launches the next op, for longer than the calls took, so that the \
+        "{}the GPU idles after blocking calls until the host launches the next op, for{} longer than the calls took, so that the \
          host is late without them too{}{}{}",
+        cost.with_reason(SAVED),
+        or_nothing(cost.other_time(), |longer| format!(" {longer}")),
         or_nothing(code_of_pause, pause),
         code_of_host(code),
         caveat.words()
@@ -95,7 +102,7 @@ pub(crate) fn between_gpu_work(
     caveat: HostCaveat,
 ) -> String {
     format!(
-        "{amount}: saved if the host takes no time, for which the GPU waits{}{}{}{}",
+        "{amount}: {SAVED}, for which the GPU waits{}{}{}{}",
         if follows_calls { ", also after blocking calls" } else { "" },
         or_nothing(longest_gap, |gap| format!("; {gap}")),
         code_of_host(code),

@@ -1,6 +1,6 @@
 //! `sync-drain`: its titles, evidence and action.
 
-use super::{Amount, CodeOnPath, Framework, code_of_host};
+use super::{CodeOnPath, Cost, Framework, code_of_host};
 use crate::trace::Ns;
 use crate::words::{or_nothing, time_of};
 
@@ -22,9 +22,10 @@ pub(crate) struct Drains {
 }
 
 /// `after`: the code with most of the host's time on the critical path.
-pub(crate) fn evidence(amount: Amount, after: Option<CodeOnPath>, drains: &Drains) -> String {
+pub(crate) fn evidence(cost: Cost, after: Option<CodeOnPath>, drains: &Drains) -> String {
     format!(
-        "{amount}: the GPU ran empty during a blocking call, and idled until the thread launched the next op{}. By call: {}{}{}{}",
+        "{}the GPU ran empty during a blocking call, and idled until the thread launched the next op{}. By call: {}{}{}{}",
+        cost.with_reason("saved if no call blocks"),
         code_of_host(after),
         calls(&drains.calls),
         or_nothing(drains.longer, |longer| {
