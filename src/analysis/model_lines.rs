@@ -241,7 +241,7 @@ fn overlapped_us(run: &Run, layer: &LayerRow) -> Option<f64> {
     is_notable.then(|| total_us / layer.count.max(1) as f64)
 }
 
-/// `Host: 1.5 ms a step before the first layer; on the critical path most is in _prepare_inputs (gpu_model_runner.py:120), 450 us a step.`
+/// `Host: 1.5 ms a step before the first layer; of its time on the critical path most is in _prepare_inputs (gpu_model_runner.py:120), 450 us a step.`
 fn host_words(run: &Run) -> Option<String> {
     let blame = IdleBlame::read(&run.sections).filter(|blame| !blame.rows.is_empty() && !is_almost_empty(run))?;
     let figures = blame.figures.unwrap_or_default();
@@ -257,8 +257,8 @@ fn host_words(run: &Run) -> Option<String> {
         Some(costs) => match costs.largest_code(&PathGroup::OF_HOST, Some(Cause::Host)) {
             Some(code) => {
                 place = code.place();
-                let (time, steps, kind) = (code.row.per_step_ms, code.steps, code.kind());
-                Some(words::HostCode::OnPath(CodeOnPath { place: &place, time, steps, kind }))
+                let (time, steps, kind, is_most) = (code.row.per_step_ms, code.steps, code.kind(), code.is_most);
+                Some(words::HostCode::OnPath(CodeOnPath { place: &place, time, steps, kind, is_most }))
             }
             None => None,
         },

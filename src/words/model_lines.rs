@@ -189,7 +189,7 @@ pub(crate) enum HostCode<'a> {
     Late { function: &'a str, file: &'a str, time: Ms },
 }
 
-/// `Host: 1.5 ms a step before the first layer; on the critical path most is in _prepare_inputs (gpu_model_runner.py:120), 450 us a step.`
+/// `Host: 1.5 ms a step before the first layer; of its time on the critical path most is in _prepare_inputs (gpu_model_runner.py:120), 450 us a step.`
 pub(crate) fn host(host: &Host) -> String {
     let unit = SentenceUnit::of(host.late);
     let (on_average, per_step, extent) = match host.extent {
@@ -200,7 +200,7 @@ pub(crate) fn host(host: &Host) -> String {
     };
     let place = if host.is_before_layers { "before the first layer" } else { "of late launches" };
     let code = or_nothing(host.code, |code| match code {
-        HostCode::OnPath(code) => format!("; on the critical path most is {code}"),
+        HostCode::OnPath(code) => format!("; of its time on the critical path {}", code.part()),
         HostCode::Late { function, file, time } => {
             format!(", {} of it in {function} ({file})", short_part(unit.amount(time)))
         }

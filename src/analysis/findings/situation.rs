@@ -118,6 +118,7 @@ pub(super) struct CodeOnPath {
     pub(super) kind: words::CodeKind,
     steps: words::CodeSteps,
     time: Ms,
+    is_most: bool,
     /// What can be done about it, if that is known.
     pub(super) change: Option<&'static str>,
 }
@@ -125,7 +126,8 @@ pub(super) struct CodeOnPath {
 impl CodeOnPath {
     /// As the evidence names it.
     pub(super) fn words(&self) -> words::CodeOnPath<'_> {
-        words::CodeOnPath { place: &self.place, time: self.time, steps: self.steps, kind: self.kind }
+        let Self { time, steps, kind, is_most, .. } = *self;
+        words::CodeOnPath { place: &self.place, time, steps, kind, is_most }
     }
 }
 
@@ -417,6 +419,7 @@ impl<'a> Situation<'a> {
             kind,
             steps: code.steps,
             time: code.row.per_step_ms,
+            is_most: code.is_most,
             change: if has_code { self.change_of(code.row) } else { None },
         })
     }

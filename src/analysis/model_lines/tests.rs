@@ -196,7 +196,7 @@ fn the_host_is_stated_with_the_code_that_has_most_time_on_the_critical_path() {
     let run = analyze(&trace);
     let lines = texts(&run);
     let host = lines.iter().find(|line| line.starts_with("Host:")).unwrap_or_else(|| panic!("{lines:?}"));
-    assert!(host.contains("; on the critical path most is in schedule (model.py:7), "), "{host}");
+    assert!(host.contains("; of its time on the critical path most is in schedule (model.py:7), "), "{host}");
     let finding = run.sections["findings"].rows.iter().find(|row| words(row, "id") == "host-late").unwrap();
     assert!(words(finding, "evidence").contains("most is in schedule (model.py:7), "), "{finding:?}");
 }

@@ -155,6 +155,8 @@ impl PathGroup {
 pub(crate) struct HostCode<'a> {
     pub(crate) row: &'a CriticalPathRow,
     pub(crate) steps: CodeSteps,
+    /// It has more than half of the host's time on the path; else it is only the largest part.
+    pub(crate) is_most: bool,
 }
 
 impl HostCode<'_> {
@@ -402,7 +404,10 @@ impl Costs {
             Some(costliest) => CodeSteps::Unusual(costliest.steps, stage.label()),
             None => CodeSteps::Each,
         };
-        Some(HostCode { row, steps })
+        let of_host =
+            |row: &&CriticalPathRow| row.stage == stage && PathGroup::OF_HOST.contains(&PathGroup::of(row.kind));
+        let host_ms: f64 = self.paths.iter().filter(of_host).map(|row| row.per_step_ms.0).sum();
+        Some(HostCode { row, steps, is_most: 2.0 * row.per_step_ms.0 > host_ms })
     }
 }
 
