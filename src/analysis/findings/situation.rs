@@ -415,7 +415,7 @@ impl<'a> Situation<'a> {
         let has_code = matches!(kind, words::CodeKind::Code | words::CodeKind::Wait);
         Some(CodeOnPath {
             place: code.place(),
-            is_call: code.row.kind == PathKind::Call,
+            is_call: matches!(code.row.kind, PathKind::Call | PathKind::FirstUse),
             kind,
             steps: code.steps,
             time: code.row.per_step_ms,

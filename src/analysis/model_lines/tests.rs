@@ -180,6 +180,30 @@ fn the_host_is_stated_with_the_function_that_took_most() {
     assert_eq!(texts(&run_of(&[("idle_blame", outside)])), [text]);
 }
 
+/// A mean over all steps would make a rare pause look like a small cost of each.
+#[test]
+fn code_that_only_some_steps_have_is_told_with_their_number() {
+    let mut trace = TestTrace::coded();
+    trace.in_us();
+    let mut now = 0;
+    for step in 0..20 {
+        trace.frame("model.py(7): schedule", now..now + 300);
+        let pause = if [5, 12].contains(&step) { 9_000 } else { 0 };
+        trace.frame("stats.py(3): write_log", now + 300..now + 300 + pause);
+        let launch = now + 310 + pause;
+        trace.range(&format!("ProfilerStep#{step}"), now..launch + 80);
+        trace.launch(launch..launch + 10).launches("gemm", launch + 20..launch + 70);
+        now = launch + 90;
+    }
+    let mut trace = trace.finish();
+    look_up_code(&mut trace);
+    let run = analyze(&trace);
+    let finding = run.sections["findings"].rows.iter().find(|row| words(row, "id") == "host-late").unwrap();
+    // The first of the 20 steps has no gap before it.
+    let evidence = words(finding, "evidence");
+    assert!(evidence.contains("most is in write_log (stats.py:3), 18.0 ms in 2 of 19 steps"), "{evidence}");
+}
+
 /// The replay knows which code decides when the GPU works, so the sentence and the findings name the same.
 #[test]
 fn the_host_is_stated_with_the_code_that_has_most_time_on_the_critical_path() {

@@ -399,10 +399,12 @@ impl Costs {
             row.stage == stage && groups.contains(&PathGroup::of(row.kind)) && !is_shorter_parts(&row.name)
         };
         let row = self.paths.iter().rev().filter(is_it).max_by(|a, b| a.per_step_ms.0.total_cmp(&b.per_step_ms.0))?;
-        let steps = match costliest {
+        let in_some = row.in_steps.filter(|with| *with < row.steps);
+        let steps = match (costliest, in_some) {
             _ if !self.has_steps => CodeSteps::NoSteps,
-            Some(costliest) => CodeSteps::Unusual(costliest.steps, stage.label()),
-            None => CodeSteps::Each,
+            (Some(costliest), _) => CodeSteps::Unusual(costliest.steps, stage.label()),
+            (None, Some(with)) => CodeSteps::InSome { with, of: row.steps },
+            (None, None) => CodeSteps::Each,
         };
         let of_host =
             |row: &&CriticalPathRow| row.stage == stage && PathGroup::OF_HOST.contains(&PathGroup::of(row.kind));

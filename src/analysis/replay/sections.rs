@@ -36,6 +36,10 @@ section! {
         line: Option<u64>,
         per_step_ms: Ms,
         share_pct: Pct,
+        /// In so many of the steps; `None` for several small parts.
+        in_steps: Option<u64> = "In steps",
+        /// The steps of which the time per step is the mean.
+        steps: u64,
         /// In all steps.
         in_window_ms: Ms = "In the window",
     }
@@ -389,6 +393,9 @@ impl Show<'_> {
     fn rows_of_stage(&self, stage: Stage, of_stage: OfStage) -> Vec<CriticalPathRow> {
         let mut named: Vec<(CriticalPathRow, PathTime)> = Vec::new();
         let mut index = std::collections::HashMap::new();
+        let mut row_of_part = VecMap::new();
+        // Where the steps that count take no time, all do.
+        let is_counted = of_stage.counted_time > Ns::ZERO;
         let counted = self.parts(stage, |step| self.counts(step)).into_iter();
         let counted = counted.map(|(part, time)| (part, PathTime { counted: time, all: Ns::ZERO }));
         let all = self.parts(stage, |step| self.is_recorded(step)).into_iter();
@@ -397,15 +404,18 @@ impl Show<'_> {
             let row = self.row(part);
             let key = (row.kind, row.file.clone(), row.name.clone(), row.line);
             let at = *index.entry(key).or_insert(named.len());
+            row_of_part.update(part, at, |_| ());
             match named.get_mut(at) {
                 Some((_, sum)) => sum.add(time),
                 None => named.push((row, time)),
             }
         }
+        let in_step = |step: usize| if is_counted { self.counts(step) } else { self.is_recorded(step) };
+        let in_steps =
+            self.steps_of_rows(|step| self.stage_of(step) == stage && in_step(step), &row_of_part, named.len());
+        named.iter_mut().zip(in_steps).for_each(|((row, _), steps)| row.in_steps = Some(steps));
         ordering::sort_by_key(&mut named, |(_, time)| std::cmp::Reverse(*time));
         let named = fold_small(named);
-        // Where the steps that count take no time, all do.
-        let is_counted = of_stage.counted_time > Ns::ZERO;
         let (steps, stage_time) = match is_counted {
             true => (of_stage.counted, of_stage.counted_time),
             false => (of_stage.steps, of_stage.time),
@@ -413,9 +423,27 @@ impl Show<'_> {
         let finish = |(row, PathTime { counted, all }): (CriticalPathRow, PathTime)| {
             let time = if is_counted { counted } else { all };
             let share_pct = Pct::of(time, stage_time);
-            CriticalPathRow { stage, per_step_ms: per_step(time, steps), share_pct, in_window_ms: all.into(), ..row }
+            let (per_step_ms, in_window_ms) = (per_step(time, steps), all.into());
+            CriticalPathRow { stage, per_step_ms, share_pct, steps, in_window_ms, ..row }
         };
         named.into_iter().map(finish).collect()
+    }
+
+    /// In how many of some steps each row has a part. The parts of the path are in the order of their steps.
+    fn steps_of_rows(
+        &self,
+        is_in: impl Fn(usize) -> bool,
+        row_of_part: &VecMap<PathPart, usize>,
+        rows: usize,
+    ) -> Vec<u64> {
+        let mut seen: Vec<(u64, Option<usize>)> = vec![(0, None); rows];
+        for ((step, part), _) in self.replay.path.parts.iter().filter(|((step, _), _)| is_in(*step)) {
+            let row = row_of_part.get(part).and_then(|row| seen.get_mut(*row));
+            if let Some((count, last)) = row.filter(|(_, last)| *last != Some(*step)) {
+                (*count, *last) = (*count + 1, Some(*step));
+            }
+        }
+        seen.into_iter().map(|(count, _)| count).collect()
     }
 
     fn row(&self, part: PathPart) -> CriticalPathRow {

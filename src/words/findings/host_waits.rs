@@ -6,7 +6,7 @@ pub(crate) const TITLE: &str = "waits of the host for another thread or process"
 
 pub(crate) fn evidence(amount: Amount, code: CodeOnPath) -> String {
     format!(
-        "{amount}: the launching thread waits in {}, {} of the critical path. What it waits for is not in the trace of this \
+        "{amount}: the launching thread waits in {}, {} on the critical path. What it waits for is not in the trace of this \
          thread",
         code.place,
         code.time(),

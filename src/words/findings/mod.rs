@@ -179,6 +179,8 @@ pub(crate) enum CodeKind {
 pub(crate) enum CodeSteps {
     /// The mean step.
     Each,
+    /// The mean step, but only some steps have the code: a pause, or what is done from time to time.
+    InSome { with: u64, of: u64 },
     /// A step of a stage with this many steps, which have most of the cost, but are not the usual ones.
     Unusual(u64, &'static str),
     /// A capture without steps.
@@ -191,10 +193,14 @@ impl CodeOnPath<'_> {
         format!("{} is {self}", if self.is_most { "most" } else { "the largest part" })
     }
 
-    /// `450 us a step`, or `24.1 ms in 1 step of kind B`
+    /// `450 us a step`, `36.0 ms in 2 of 30 steps`, or `24.1 ms in 1 step of kind B`
     fn time(self) -> String {
         match self.steps {
             CodeSteps::Each => time_per_step(self.time),
+            CodeSteps::InSome { with, of } => {
+                let all = Ms(self.time.0 * of as f64);
+                format!("{} in {} of {} steps", time(all), grouped(with), grouped(of))
+            }
             CodeSteps::Unusual(steps, stage) => {
                 let each = if steps == 1 { "" } else { "each of " };
                 format!("{} in {each}{} of {}", time(self.time), counted(steps, "step", "steps"), stages::stage(stage))
